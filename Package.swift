@@ -1,0 +1,74 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// One settings array for every Swift target, tests included, so that no corner of the package is held to less.
+let settings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .strictMemorySafety(),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+  .enableUpcomingFeature("InferIsolatedConformances"),
+]
+
+func library(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+let package = Package(
+  name: "ferry",
+  products: [
+    .library(name: "BackgroundURLSession", targets: ["BackgroundURLSession"]),
+    .library(name: "FerryClient", targets: ["FerryClient"]),
+    .library(name: "LoopbackServer", targets: ["LoopbackServer"]),
+    .executable(name: "ferry", targets: ["ferry"]),
+    .executable(name: "ferryd", targets: ["ferryd"]),
+    .executable(name: "loopback-server", targets: ["loopback-server"]),
+  ],
+  targets: [
+    // Foreign interfaces. Only the owner of each may import it (Tests/TidyTests checks).
+    .target(name: "CLinux"),
+    .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+
+    // The daemon, from the decisions outwards.
+    library("TransferCore"),
+    library("LinuxSystem", ["CLinux", "TransferCore"]),
+    library("WireProtocol", ["TransferCore"]),
+    library("TransferStore", ["CSQLite", "TransferCore"]),
+    library("CurlEngine", ["CCurl", "CCrypto", "LinuxSystem", "TransferCore"]),
+    library(
+      "TransferDaemon", ["CurlEngine", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
+    program("ferryd", ["TransferDaemon"]),
+
+    // The clients.
+    library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
+    library("BackgroundURLSession", ["FerryClient"]),
+    program("ferry", ["FerryClient"]),
+
+    // A scriptable HTTP server for tests, ours and users'.
+    library("LoopbackServer", ["LinuxSystem"]),
+    program("loopback-server", ["LoopbackServer"]),
+
+    tests("TransferCoreTests", ["TransferCore"]),
+    tests("LinuxSystemTests", ["LinuxSystem"]),
+    tests("WireProtocolTests", ["WireProtocol", "TransferCore"]),
+    tests("TransferStoreTests", ["TransferStore", "TransferCore"]),
+    tests("CurlEngineTests", ["CurlEngine", "LoopbackServer", "LinuxSystem", "TransferCore"]),
+    tests("LoopbackServerTests", ["LoopbackServer"]),
+    tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
+    tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
+    tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),
+    tests("TidyTests", []),
+  ],
+  cLanguageStandard: .gnu17
+)
