@@ -6,9 +6,11 @@
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -242,6 +244,25 @@ int clinux_pidfd_send_signal(int pidfd, int signal) {
 int clinux_wait_exited(int status) { return WIFEXITED(status); }
 int clinux_wait_exit_code(int status) { return WEXITSTATUS(status); }
 int clinux_wait_signal(int status) { return WTERMSIG(status); }
+
+int clinux_home_directory(uint32_t user, char *home, size_t capacity) {
+  for (size_t size = 1024; size <= 1 << 20; size *= 2) {
+    char *strings = malloc(size);
+    if (!strings) return ENOMEM;
+    struct passwd record, *found = NULL;
+    int result;
+    do result = getpwuid_r(user, &record, strings, size, &found);
+    while (result == EINTR);
+    if (result == 0) {
+      if (!found || !record.pw_dir) result = ENOENT;
+      else if (strlen(record.pw_dir) >= capacity) result = ENAMETOOLONG;
+      else strcpy(home, record.pw_dir);
+    }
+    free(strings);
+    if (result != ERANGE) return result;
+  }
+  return ERANGE;
+}
 
 int clinux_signalfd(const int *signals, size_t count) {
   sigset_t set;

@@ -23,7 +23,7 @@ package enum UnixSocket {
     try Syscall.retrying("fchmod") { fchmod(socket.raw, 0o600) }
     do {
       try bind(socket.raw, path)
-    } catch where error.number == EADDRINUSE {
+    } catch  where error.number == EADDRINUSE {
       try removeStale(path)
       try bind(socket.raw, path)
     }
@@ -164,12 +164,12 @@ package enum UnixSocket {
     }
     do {
       _ = try connect(path, nonblocking: true)
-    } catch where error.number == ECONNREFUSED {
+    } catch  where error.number == ECONNREFUSED {
       try Files.remove(path)
       return
-    } catch where error.number == ENOENT {
+    } catch  where error.number == ENOENT {
       return
-    } catch where error.number == EAGAIN {
+    } catch  where error.number == EAGAIN {
       throw SystemError(EADDRINUSE, operation: "bind", path: path, detail: "another process listens there")
     }
     throw SystemError(EADDRINUSE, operation: "bind", path: path, detail: "another process listens there")
