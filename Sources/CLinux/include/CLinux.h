@@ -45,7 +45,7 @@ int clinux_open_directory_path(const char *_Nonnull path);
 int clinux_rename_noreplace(const char *_Nonnull from, const char *_Nonnull to);
 int clinux_reflink(int destination, int source);
 int clinux_link_descriptor(int source, const char *_Nonnull to);
-ssize_t clinux_copy_range(int source, int destination, size_t count);
+ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t count);
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count);
 /* Query or take the exclusive open-file-description lock of a whole file; query returns 1 when another holds it. */
 int clinux_lock_take(int descriptor);
