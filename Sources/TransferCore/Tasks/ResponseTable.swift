@@ -136,9 +136,10 @@ package enum RetryAfter {
 extension ResponseHead {
   /// The validator that this response gives to later range requests, where it gives one that may be used.
   package var validator: Validator? {
-    // RFC 9110 section 13.1.5: a weak tag never goes into If-Range.
+    // RFC 9110 section 13.1.5: a weak tag never goes into If-Range, and a date only where there is no tag at all.
     if let tag = headers["ETag"]?.trimmingOptionalWhitespace {
-      if tag.utf8.count >= 2, tag.hasPrefix("\""), tag.hasSuffix("\""), tag.utf8.count <= 1024 { return .entityTag(tag) }
+      let isStrong = tag.utf8.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"") && tag.utf8.count <= 1024
+      return isStrong ? .entityTag(tag) : nil
     }
     // RFC 9110 section 8.8.2.2: a date is strong only when the server's clock had moved on by a minute.
     guard let modified = headers["Last-Modified"]?.trimmingOptionalWhitespace, let date = headers["Date"],
