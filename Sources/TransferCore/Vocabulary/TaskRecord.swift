@@ -49,17 +49,17 @@ package struct TaskEntry: Hashable, Sendable {
   package var failures: Int64
   /// No attempt before this moment (backoff, Retry-After, `earliestBeginDate`).
   package var notBefore: WallInstant?
-  /// The task ends at this moment, whatever its state (`timeoutIntervalForResource`).
-  package var deadline: WallInstant
+  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may run
+  /// are subject to it.
+  package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
 
   package init(
     id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
     isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false, received: Int64 = 0,
-    sent: Int64 = 0,
-    expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
-    deadline: WallInstant, finishedAt: WallInstant? = nil
+    sent: Int64 = 0, expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
+    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil
   ) {
     self.id = id
     self.session = session
