@@ -1,0 +1,175 @@
+/// Who owns a session: the app, and the string that it chose. (The user is the daemon's own.)
+package struct SessionKey: Hashable, Sendable {
+  package var app: String
+  package var identifier: String
+
+  package init(app: String, identifier: String) {
+    self.app = app
+    self.identifier = identifier
+  }
+}
+
+/// How the session's transfers reach the network, as its client's environment says.
+package struct NetworkSettings: Hashable, Sendable {
+  /// Proxy URL for `http` targets; nil is none.
+  package var httpProxy: String?
+  /// Proxy URL for `https` targets; nil is none.
+  package var httpsProxy: String?
+  /// Comma-separated hosts that are reached without a proxy.
+  package var noProxy: String
+  /// PEM file of trusted certificates in place of the system's (`SSL_CERT_FILE`).
+  package var certificateFile: String?
+  /// 1 … 64; URLSession's default is 6.
+  package var maximumConnectionsPerHost: Int
+
+  package init(
+    httpProxy: String? = nil, httpsProxy: String? = nil, noProxy: String = "", certificateFile: String? = nil,
+    maximumConnectionsPerHost: Int = 6
+  ) {
+    self.httpProxy = httpProxy
+    self.httpsProxy = httpsProxy
+    self.noProxy = noProxy
+    self.certificateFile = certificateFile
+    self.maximumConnectionsPerHost = maximumConnectionsPerHost
+  }
+}
+
+package struct SessionRecord: Hashable, Sendable {
+  package var id: SessionID
+  package var key: SessionKey
+  package var network: NetworkSettings
+  /// Results wait in the delivery queue for an attached client; else (the command's sessions) they are only kept.
+  package var collectsResults: Bool
+  /// `finishTasksAndInvalidate` was called: no new tasks, gone when the last result is acknowledged.
+  package var isInvalidated: Bool
+  /// The number that the next task gets.
+  package var nextTaskNumber: Int64
+  /// The number that the next delivery gets.
+  package var nextDelivery: Int64
+  /// Some result has been queued since the last finish-events delivery.
+  package var owesFinishEvents: Bool
+
+  package init(
+    id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
+    isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false
+  ) {
+    self.id = id
+    self.key = key
+    self.network = network
+    self.collectsResults = collectsResults
+    self.isInvalidated = isInvalidated
+    self.nextTaskNumber = nextTaskNumber
+    self.nextDelivery = nextDelivery
+    self.owesFinishEvents = owesFinishEvents
+  }
+}
+
+package enum DeliveryKind: String, CaseIterable, Hashable, Sendable {
+  /// A finished download's file: the daemon's until this is acknowledged.
+  case file
+  /// The spooled body of an upload's response.
+  case body
+  /// A task's last word.
+  case completion
+  /// All results of the session that were waiting have been offered.
+  case finishEvents
+}
+
+/// One numbered result, offered until it is acknowledged.
+package struct DeliveryRecord: Hashable, Sendable {
+  package var session: SessionID
+  package var number: DeliveryNumber
+  package var kind: DeliveryKind
+  /// Nil only for `finishEvents`.
+  package var task: TaskID?
+  package var queuedAt: WallInstant
+
+  package init(session: SessionID, number: DeliveryNumber, kind: DeliveryKind, task: TaskID?, queuedAt: WallInstant) {
+    self.session = session
+    self.number = number
+    self.kind = kind
+    self.task = task
+    self.queuedAt = queuedAt
+  }
+}
+
+/// One change of the stored state. A tick's changes are one transaction, applied in order.
+package enum StoreChange: Hashable, Sendable {
+  case putSession(SessionRecord)
+  case removeSession(SessionID)
+  case addTask(TaskEntry, TaskDetails)
+  /// `progress` is nil where only the entry changed.
+  case updateTask(TaskEntry, progress: TaskProgress?)
+  /// The task's deliveries go with it.
+  case removeTask(TaskID)
+  case addDelivery(DeliveryRecord)
+  case removeDelivery(SessionID, DeliveryNumber)
+}
+
+/// All that a daemon needs to go on where its predecessor ended.
+package struct StoredState: Hashable, Sendable {
+  package var sessions: [SessionRecord]
+  /// In order of their ids. `running` and `finalizing` come back with attempt 0 (no attempt outlives the daemon).
+  package var tasks: [TaskEntry]
+  /// In order of session, then number.
+  package var deliveries: [DeliveryRecord]
+  /// Keys of tasks that were enqueued under one: (session, key, task).
+  package var keys: [TaskKey]
+  /// Destination paths of the tasks that have not finished: no two tasks may write to one.
+  package var claims: [DestinationClaim]
+  /// Highest ids ever given; ids are never used twice.
+  package var lastTaskID: TaskID
+  package var lastSessionID: SessionID
+  /// Rows that could not be read: set aside, reported, and not in `tasks`.
+  package var quarantined: [QuarantinedRow]
+
+  package init(
+    sessions: [SessionRecord] = [], tasks: [TaskEntry] = [], deliveries: [DeliveryRecord] = [], keys: [TaskKey] = [],
+    claims: [DestinationClaim] = [], lastTaskID: TaskID = TaskID(rawValue: 0),
+    lastSessionID: SessionID = SessionID(rawValue: 0),
+    quarantined: [QuarantinedRow] = []
+  ) {
+    self.sessions = sessions
+    self.tasks = tasks
+    self.deliveries = deliveries
+    self.keys = keys
+    self.claims = claims
+    self.lastTaskID = lastTaskID
+    self.lastSessionID = lastSessionID
+    self.quarantined = quarantined
+  }
+}
+
+package struct TaskKey: Hashable, Sendable {
+  package var session: SessionID
+  package var key: String
+  package var task: TaskID
+
+  package init(session: SessionID, key: String, task: TaskID) {
+    self.session = session
+    self.key = key
+    self.task = task
+  }
+}
+
+package struct DestinationClaim: Hashable, Sendable {
+  package var task: TaskID
+  package var path: String
+
+  package init(task: TaskID, path: String) {
+    self.task = task
+    self.path = path
+  }
+}
+
+package struct QuarantinedRow: Hashable, Sendable {
+  package var table: String
+  package var rowID: Int64
+  package var reason: String
+
+  package init(table: String, rowID: Int64, reason: String) {
+    self.table = table
+    self.rowID = rowID
+    self.reason = reason
+  }
+}
