@@ -283,6 +283,29 @@ func namesIn(_ path: String) throws -> [String] {
         == EEXIST)
   }
 
+  /// On a small XFS in a file, where this machine can make one.
+  @Test(.enabled(if: geteuid() == 0 && exists("/sbin/mkfs.xfs"))) func sharesBlocksWhereTheFilesystemCan() throws {
+    let folder = try TemporaryDirectory()
+    let image = try folder.file("image", "")
+    let file = try OwnedDescriptor.open(image, .write)
+    try Files.truncate(file.raw, toBytes: 320 << 20)
+    let mount = folder.path + "/mount"
+    try Files.makePrivateDirectory(mount)
+    try #require(try run("/sbin/mkfs.xfs", ["-q", "-m", "reflink=1", image]) == .exited(code: 0))
+    guard try run("/bin/mount", ["-o", "loop", image, mount]) == .exited(code: 0) else { return }
+    defer { _ = try? run("/bin/umount", [mount]) }
+    let source = try Files.createPrivate(mount + "/source")
+    try Syscall.writeAll(source.raw, Array("body".utf8))
+    do {
+      let pin = try UploadPin.pin(source: mount + "/source", into: mount, name: "pinned", copyBoundBytes: 0)
+      #expect(pin.kind == .reflink)
+      try Syscall.writeAll(source.raw, Array("BODY".utf8).span, at: 0)
+      #expect(try text(pin.path) == "body")
+      #expect(try Files.identity(path: pin.path) == pin.identity)
+    }
+    close(source.take())
+  }
+
   @Test func aHardLinkShowsAWriteInPlaceByItsIdentity() throws {
     let folder = try TemporaryDirectory()
     let source = try folder.file("source", "body")
