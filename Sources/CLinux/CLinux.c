@@ -81,6 +81,10 @@ int clinux_lock_take(int descriptor) {
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   return fcntl(descriptor, F_OFD_SETLK, &whole);
 }
+int clinux_lock_drop(int descriptor) {
+  struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+  return fcntl(descriptor, F_OFD_SETLK, &whole);
+}
 int clinux_lock_query(int descriptor) {
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   if (fcntl(descriptor, F_OFD_GETLK, &whole) < 0) return -1;

@@ -48,7 +48,7 @@ import Testing
     var calls = 0
     for raw in [one.raw, two.raw] {
       registrations.append(
-        try loop.register(descriptor: raw, interest: .readable) { _ in
+        try loop.register(descriptor: raw, interest: .readable) { [unowned loop] _ in
           calls += 1
           for registration in registrations where registration.descriptor != raw { loop.remove(registration) }
         })
@@ -70,7 +70,7 @@ import Testing
     var wronglyCalled = 0
     var recycled: Int32 = -1
     for raw in [one, two] {
-      registrations[raw] = try loop.register(descriptor: raw, interest: .readable) { _ in
+      registrations[raw] = try loop.register(descriptor: raw, interest: .readable) { [unowned loop] _ in
         guard recycled < 0 else { return }
         let other = raw == one ? two : one
         loop.remove(registrations[other]!)
@@ -145,11 +145,17 @@ import Testing
     #expect(try loop.wait(until: nil) == 1)
   }
 
-  @Test func reportsMountTableWatch() throws {
+  @Test(.enabled(if: geteuid() == 0)) func reportsAChangeOfTheMountTable() throws {
+    let folder = try TemporaryDirectory()
     let watch = try FilesystemMap.openChangeWatch()
     let loop = try EventLoop()
-    _ = try loop.register(descriptor: watch.raw, interest: .priority) { _ in }
-    try loop.poll()
+    var seen: EventLoop.Readiness = []
+    _ = try loop.register(descriptor: watch.raw, interest: .priority) { seen.formUnion($0) }
+    guard try run("/bin/mount", ["-t", "tmpfs", "tmpfs", folder.path]) == .exited(code: 0) else { return }
+    defer { _ = try? run("/bin/umount", [folder.path]) }
+    try turn(loop) { !seen.isEmpty }
+    #expect(seen.isSuperset(of: [.priority, .error]))
+    #expect(try FilesystemMap.current().filesystem(of: folder.path + "/f")?.mountPoint == folder.path)
   }
 }
 

@@ -49,6 +49,7 @@ ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t co
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count);
 /* Query or take the exclusive open-file-description lock of a whole file; query returns 1 when another holds it. */
 int clinux_lock_take(int descriptor);
+int clinux_lock_drop(int descriptor);
 int clinux_lock_query(int descriptor);
 
 /* Unix sockets. */
