@@ -58,7 +58,7 @@ final class Connection: Sendable {
       afterwards = exchange(requestNumber, &reader)
     }
     switch afterwards {
-    case .reset: socket.closeResets()
+    case .reset: socket.reset()
     case .closeAtOnce: socket.finishSending()
     case .close, .nextRequest:
       socket.finishSending()

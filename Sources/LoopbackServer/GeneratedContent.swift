@@ -156,19 +156,32 @@ public struct GeneratedContent: Sendable, Equatable {
   ) -> UnsafeRawBufferPointer {
     let skipped = offset % 8
     let count = min(scratch.count - skipped, limit)
-    let vectorCount = (skipped + count + 63) / 64
-    // SAFETY: `vectorCount` × 64 is at most the scratch buffer's size, whose alignment is that of the vector.
-    unsafe scratch.withMemoryRebound(to: SIMD8<UInt64>.self) { vectors in
-      var values = SIMD8<UInt64>()
-      for lane in 0..<8 { values[lane] = UInt64(offset / 8 + lane) &* Self.odd &+ addend }
-      let step = SIMD8<UInt64>(repeating: Self.odd &* 8)
-      let mask = SIMD8<UInt64>(repeating: mask)
-      guard var next = vectors.baseAddress else { return }
-      let end = unsafe next + vectorCount
-      while unsafe next < end {
-        unsafe next.pointee = values ^ mask
-        values = values &+ step
-        unsafe next += 1
+    let rowCount = (skipped + count + 63) / 64
+    var value = UInt64(offset / 8) &* Self.odd &+ addend
+    let (odd, mask) = (Self.odd, mask)
+    // SAFETY: `rowCount` × 64 is at most the scratch buffer's size, whose alignment is more than a word's.
+    unsafe scratch.withMemoryRebound(to: UInt64.self) { words in
+      guard var row = words.baseAddress else { return }
+      let end = unsafe row + rowCount * 8
+      // Unrolled by hand: debug builds, in which tests run, make 22 GB/s of this; a loop over SIMD8 made 0.7.
+      while unsafe row < end {
+        unsafe row[0] = value ^ mask
+        value &+= odd
+        unsafe row[1] = value ^ mask
+        value &+= odd
+        unsafe row[2] = value ^ mask
+        value &+= odd
+        unsafe row[3] = value ^ mask
+        value &+= odd
+        unsafe row[4] = value ^ mask
+        value &+= odd
+        unsafe row[5] = value ^ mask
+        value &+= odd
+        unsafe row[6] = value ^ mask
+        value &+= odd
+        unsafe row[7] = value ^ mask
+        value &+= odd
+        unsafe row += 8
       }
     }
     return unsafe UnsafeRawBufferPointer(rebasing: scratch[skipped..<skipped + count])

@@ -28,7 +28,9 @@ struct ResolvedResponse {
         headers.setDefault("Content-Range", value)
       }
     }
-    if response.honoursRange && statusCode < 300 { headers.setDefault("Accept-Ranges", "bytes") }
+    if response.honoursRange && statusCode < 300 && head?.isRetrieval == true {
+      headers.setDefault("Accept-Ranges", "bytes")
+    }
     // RFC 9110, 15.3.5 and 15.4.5: these have no body.
     let hasBody = !(100..<200).contains(statusCode) && statusCode != 204 && statusCode != 304
     sendsBody = hasBody && head?.method != "HEAD"
@@ -113,6 +115,8 @@ extension HeaderFields {
 }
 
 extension RequestHead {
+  var isRetrieval: Bool { method == "GET" || method == "HEAD" }
+
   // RFC 9112, 9.3.
   var asksToKeepAlive: Bool {
     let options = headers.values("Connection").flatMap { $0.split(separator: ",") }.map { String($0.trimmingBlanks) }

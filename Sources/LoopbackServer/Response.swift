@@ -220,7 +220,7 @@ public struct Response: Sendable {
   /// Waits this long before anything is sent. A client that leaves ends the wait.
   public func delayed(by duration: Duration) -> Response { with { $0.preludes.append(.delay(duration)) } }
 
-  /// Sends `bytes` of body, and `bytes` more each time `interval` has passed.
+  /// Sends `bytes` of body, and `bytes` more each time `interval` has passed. A client that leaves ends it.
   public func throttled(bytes: Int, every interval: Duration) -> Response {
     with { $0.throttle = (max(1, bytes), interval) }
   }

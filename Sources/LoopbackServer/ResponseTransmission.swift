@@ -104,7 +104,7 @@ private struct BodyTransmission {
       guard position < range.count else { return }
       if let throttle, window == 0 {
         try flush(on: connection)
-        try connection.pause(for: throttle.interval, gate: nil)
+        try connection.pause(for: throttle.interval, gate: nil, whileClientStays: true)
         window = throttle.byteCount
       }
       var count = min(range.count - position, window, chunkByteCount ?? .max)

@@ -147,10 +147,13 @@ struct StreamSocket {
   /// Sends FIN; the peer can still send.
   func finishSending() { _ = shutdown(descriptor, CInt(SHUT_WR)) }
 
-  /// Makes the coming close send RST instead of FIN (socket(7), SO_LINGER with time 0).
-  func closeResets() {
+  /// Resets the connection: RST instead of FIN (socket(7), SO_LINGER with time 0). Dissolving the association
+  /// (connect(2), AF_UNSPEC) does it at once, even if a process started meanwhile inherited this descriptor.
+  func reset() {
     var option = linger(l_onoff: 1, l_linger: 0)
     _ = unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    var nowhere = sockaddr(sa_family: sa_family_t(AF_UNSPEC), sa_data: sockaddr().sa_data)
+    _ = unsafe connect(descriptor, &nowhere, socklen_t(MemoryLayout<sockaddr>.size))
   }
 
   func close() { _ = Glibc.close(descriptor) }
