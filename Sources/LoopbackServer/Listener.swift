@@ -4,11 +4,15 @@ import Glibc
 final class Listener: Sendable {
   private struct State {
     var isAccepting = true
+    /// Whether the sockets are fresh, so that they can listen. On Linux a socket that was shut down never gets a
+    /// connection again, though listen(2) succeeds.
+    var canListen = true
     var isClosed = false
   }
 
   let port: UInt16
   private let sockets: [StreamSocket]
+  private let configuration: LocalServer.Configuration
   private let wakeup: Wakeup
   private let state = Monitor(State())
 
@@ -17,6 +21,7 @@ final class Listener: Sendable {
       throw LocalServer.StartFailure(port: configuration.port, reason: SocketFailure.last("pipe").reason)
     }
     self.wakeup = wakeup
+    self.configuration = configuration
     // A port that is free for IPv4 may be taken for IPv6; then the kernel is asked for another one.
     var attemptsLeft = configuration.port == 0 ? 16 : 1
     while true {
@@ -35,18 +40,18 @@ final class Listener: Sendable {
   private static func listen(
     _ configuration: LocalServer.Configuration
   ) throws(SocketFailure) -> (UInt16, [StreamSocket]) {
-    let first = try StreamSocket.listening(
-      ipv6: false, port: configuration.port, sendBufferByteCount: configuration.sendBufferByteCount,
-      receiveBufferByteCount: configuration.receiveBufferByteCount)
+    var made: [StreamSocket] = []
     do throws(SocketFailure) {
+      let first = try StreamSocket.bound(ipv6: false, port: configuration.port, configuration: configuration)
+      made.append(first)
       let port = try first.boundPort()
-      guard configuration.listensOnIPv6 else { return (port, [first]) }
-      let second = try StreamSocket.listening(
-        ipv6: true, port: port, sendBufferByteCount: configuration.sendBufferByteCount,
-        receiveBufferByteCount: configuration.receiveBufferByteCount)
-      return (port, [first, second])
+      if configuration.listensOnIPv6 {
+        made.append(try StreamSocket.bound(ipv6: true, port: port, configuration: configuration))
+      }
+      for socket in made { try socket.listen() }
+      return (port, made)
     } catch {
-      first.close()
+      for socket in made { socket.close() }
       throw error
     }
   }
@@ -79,24 +84,38 @@ final class Listener: Sendable {
 
   func wake() { wakeup.signal() }
 
+  /// Refuses connections. Fresh sockets take over the port before the old ones let it go, so nobody can take it.
   func pause() {
     state.withLock { state in
-      guard !state.isClosed else { return }
+      guard !state.isClosed, state.isAccepting else { return }
       state.isAccepting = false
       for socket in sockets { socket.stopListening() }
+      do throws(SocketFailure) {
+        try renew()
+        state.canListen = true
+      } catch {
+        // No descriptor left. The old sockets keep the port, and resume() tries again.
+        state.canListen = false
+      }
     }
     wake()
+  }
+
+  private func renew() throws(SocketFailure) {
+    for (index, socket) in sockets.enumerated() {
+      try socket.become(StreamSocket.bound(ipv6: index == 1, port: port, configuration: configuration))
+    }
   }
 
   func resume() throws(LocalServer.StartFailure) {
     try state.withLock { state throws(LocalServer.StartFailure) in
       guard !state.isClosed, !state.isAccepting else { return }
-      for socket in sockets {
-        do throws(SocketFailure) {
-          try socket.listen()
-        } catch {
-          throw LocalServer.StartFailure(port: port, reason: error.reason)
-        }
+      do throws(SocketFailure) {
+        if !state.canListen { try renew() }
+        state.canListen = false
+        for socket in sockets { try socket.listen() }
+      } catch {
+        throw LocalServer.StartFailure(port: port, reason: error.reason)
       }
       state.isAccepting = true
     }

@@ -69,7 +69,9 @@ struct RequestReader {
   }
 
   /// A line without its CRLF (a lone LF ends one too, RFC 9112, 2.2); nil at the end of the stream before any byte.
-  private mutating func line(budget: inout Int) throws(ReadFailure) -> [UInt8]? {
+  private mutating func line(
+    budget: inout Int, tooLong: ReadFailure = .malformed(431, "the request's head is too long for this server")
+  ) throws(ReadFailure) -> [UInt8]? {
     var line: [UInt8] = []
     while true {
       if start == end {
@@ -82,7 +84,7 @@ struct RequestReader {
       line += buffer[start..<(newline ?? end)]
       budget -= (newline ?? end) - start + (newline == nil ? 0 : 1)
       start = newline.map { $0 + 1 } ?? end
-      if budget < 0 { throw .malformed(431, "the request's head is too long for this server") }
+      if budget < 0 { throw tooLong }
       if newline != nil {
         if line.last == 0x0D { line.removeLast() }
         return line
@@ -174,7 +176,8 @@ struct RequestReader {
   // RFC 9112, 7.1.
   private mutating func beginChunk(_ body: inout RequestBody) throws(ReadFailure) {
     var budget = 4096
-    guard let line = try line(budget: &budget) else { throw .truncated }
+    let tooLong = ReadFailure.malformed(400, "a chunk's first line is too long")
+    guard let line = try line(budget: &budget, tooLong: tooLong) else { throw .truncated }
     let digits = line.prefix { $0.hexDigitValue != nil }
     let rest = line[digits.endIndex...].drop { $0 == 0x20 || $0 == 0x09 }
     guard (1...15).contains(digits.count), rest.isEmpty || rest.first == UInt8(ascii: ";") else {
@@ -191,8 +194,9 @@ struct RequestReader {
   }
 
   private mutating func endChunk() throws(ReadFailure) {
+    let tooLong = ReadFailure.malformed(400, "a chunk is longer than its size")
     var budget = 2
-    guard let rest = try line(budget: &budget) else { throw .truncated }
-    guard rest.isEmpty else { throw .malformed(400, "a chunk is longer than its size") }
+    guard let rest = try line(budget: &budget, tooLong: tooLong) else { throw .truncated }
+    guard rest.isEmpty else { throw tooLong }
   }
 }

@@ -19,9 +19,9 @@ struct SocketFailure: Error {
 struct StreamSocket {
   let descriptor: Int32
 
-  /// A listening, non-blocking, close-on-exec socket on the loopback address of one family.
-  static func listening(
-    ipv6: Bool, port: UInt16, sendBufferByteCount: Int?, receiveBufferByteCount: Int?
+  /// A non-blocking, close-on-exec socket bound to the loopback address of one family, not yet listening.
+  static func bound(
+    ipv6: Bool, port: UInt16, configuration: LocalServer.Configuration
   ) throws(SocketFailure) -> StreamSocket {
     let kind = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     let descriptor = socket(ipv6 ? AF_INET6 : AF_INET, kind, 0)
@@ -31,10 +31,13 @@ struct StreamSocket {
       try made.setOption(SOL_SOCKET, SO_REUSEADDR, 1)
       if ipv6 { try made.setOption(CInt(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
       // Accepted sockets inherit these; set later they would come after the window was announced.
-      if let count = sendBufferByteCount { try made.setOption(SOL_SOCKET, SO_SNDBUF, CInt(clamping: count)) }
-      if let count = receiveBufferByteCount { try made.setOption(SOL_SOCKET, SO_RCVBUF, CInt(clamping: count)) }
+      if let count = configuration.sendBufferByteCount {
+        try made.setOption(SOL_SOCKET, SO_SNDBUF, CInt(clamping: count))
+      }
+      if let count = configuration.receiveBufferByteCount {
+        try made.setOption(SOL_SOCKET, SO_RCVBUF, CInt(clamping: count))
+      }
       try made.bindLoopback(ipv6: ipv6, port: port)
-      try made.listen()
       return made
     } catch {
       made.close()
@@ -42,13 +45,20 @@ struct StreamSocket {
     }
   }
 
-  /// Listens, also again after ``stopListening()``.
   func listen() throws(SocketFailure) {
     guard Glibc.listen(descriptor, 4096) == 0 else { throw .last("listen") }
   }
 
-  /// Refuses connections from now on. The port stays bound to this socket, so nobody can take it meanwhile.
+  /// Refuses connections from now on; the port stays bound to this socket until it is closed.
   func stopListening() { _ = shutdown(descriptor, CInt(SHUT_RDWR)) }
+
+  /// Makes this descriptor mean `other`, whose own descriptor is closed: a thread that is about to use the number
+  /// meets a socket of ours, never a stranger's file.
+  func become(_ other: StreamSocket) throws(SocketFailure) {
+    defer { other.close() }
+    guard dup2(other.descriptor, descriptor) >= 0 else { throw .last("dup2") }
+    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+  }
 
   private func bindLoopback(ipv6: Bool, port: UInt16) throws(SocketFailure) {
     let code: CInt
