@@ -42,7 +42,8 @@ struct HighWater: Hashable {
   /// What a damaged database still tells; nil when it does not.
   static func salvage(from path: String) -> HighWater? {
     do throws(StoreError) {
-      guard DatabaseFiles.exists(path) else { return nil }
+      // SQLite deletes a log whose database is empty, and the log is all that is left then.
+      guard DatabaseFiles.exists(path), !DatabaseFiles.isOrphanedLog(path) else { return nil }
       let connection = try Connection(path: path)
       defer { connection.close(keepsLog: true) }
       guard try connection.integer("PRAGMA application_id") == Schema.applicationID else { return nil }

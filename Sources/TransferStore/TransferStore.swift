@@ -27,7 +27,7 @@ package final class TransferStore {
   package var beforeCommit: (() throws(StoreError) -> Void)?
 
   private let migrations: [Migration]
-  private var database: OpenDatabase?
+  private(set) var database: OpenDatabase?
   /// As committed; a transaction writes a higher one once, not per row.
   private var highWater = HighWater()
 

@@ -55,6 +55,14 @@ final class TemporaryFolder {
     return unsafe stat("\(path)/\(name)", &status) == 0 ? Int64(status.st_size) : -1
   }
 
+  func mode(_ name: String) -> mode_t? {
+    var status = stat()
+    return unsafe stat("\(path)/\(name)", &status) == 0 ? status.st_mode & 0o777 : nil
+  }
+
+  /// Lets everybody read a file.
+  func open(_ name: String) { unsafe chmod("\(path)/\(name)", 0o644) }
+
   /// Changes the database behind the store's back.
   func tamper(_ statements: String...) throws {
     let connection = try Connection(path: database)
