@@ -25,6 +25,9 @@ package struct UploadPin: ~Copyable, Sendable {
   /// Pins the file at `source` as `name` inside the private folder `directory`: by reflink, else hard link, else copy if
   /// it has at most `copyBoundBytes` and there is room, else by descriptor.
   ///
+  /// The content is durable then, except that of a hard link, which is as durable as the source was; the name is once
+  /// the caller has synced `directory`.
+  ///
   /// Throws what a missing or unreadable source gives (ENOENT, EACCES), EINVAL for what is no regular file, EEXIST when
   /// `name` is taken, ESTALE when the source changed while it was copied.
   package static func pin(
@@ -64,6 +67,7 @@ package struct UploadPin: ~Copyable, Sendable {
     let file = try Files.createPrivate(path)
     do {
       try Syscall.retrying("ioctl FICLONE") { clinux_reflink(file.raw, source) }
+      try Files.syncFile(file.raw)
       let identity = try Files.identity(descriptor: file.raw)
       return UploadPin(kind: .reflink, path: path, identity: identity, file: file)
     } catch {

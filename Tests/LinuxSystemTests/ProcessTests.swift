@@ -344,6 +344,14 @@ extension Optional where Wrapped == InstanceLock {
     #expect(SystemError.number(named: "ENONSENSE") == nil)
   }
 
+  @Test func pollTellsABadDescriptorFromATimeout() throws {
+    #expect(errorNumber { _ = try Syscall.poll(100_000, for: .readable, timeoutMilliseconds: 0) } == EBADF)
+    let counter = try OwnedDescriptor.eventCounter(nonblocking: true)
+    let before = BootInstant.now()
+    #expect(try Syscall.poll(counter.raw, for: .readable, timeoutMilliseconds: 5) == [])
+    #expect(BootInstant.now() >= before.advanced(byNanoseconds: 5_000_000))
+  }
+
   @Test func clocksAgreeWithTheKernel() throws {
     let uptime = try text("/proc/uptime").split(separator: ".").first.flatMap { Int64($0) }
     let seconds = BootInstant.now().nanoseconds / 1_000_000_000
