@@ -5,7 +5,8 @@ import Glibc
 package enum PinKind: String, Hashable, Sendable {
   /// Shares the disk's blocks, not the file: later writes to the source are not seen (ioctl_ficlone(2)).
   case reflink
-  /// The source's inode under a second name: deletion does no harm, writing in place is seen, and found out by identity.
+  /// The source's inode under a second name: deletion does no harm, writing in place is seen and found out by
+  /// identity.
   case hardLink
   case copy
   /// Only a descriptor: good while this process lives.
@@ -22,8 +23,8 @@ package struct UploadPin: ~Copyable, Sendable {
   /// Open on the pinned content. Read by position: a descriptor that came from a client shares its offset.
   package let file: OwnedDescriptor
 
-  /// Pins the file at `source` as `name` inside the private folder `directory`: by reflink, else hard link, else copy if
-  /// it has at most `copyBoundBytes` and there is room, else by descriptor.
+  /// Pins the file at `source` as `name` inside the private folder `directory`: by reflink, else hard link, else copy
+  /// if it has at most `copyBoundBytes` and there is room, else by descriptor.
   ///
   /// The content is durable then, except that of a hard link, which is as durable as the source was; the name is once
   /// the caller has synced `directory`.
