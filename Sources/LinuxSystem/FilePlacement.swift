@@ -39,8 +39,8 @@ package enum FilePlacement {
   /// Moves `part` to `destination` and returns the path it got.
   ///
   /// On another filesystem the part is copied to a hidden file in the destination's folder, synced, named, and only
-  /// then removed. The copy keeps the part's mode. Publishing again what a crash left half done (both names linked to one
-  /// file) ends it.
+  /// then removed. The copy keeps the part's mode. Publishing again what a crash left half done (both names linked to
+  /// one file) ends it.
   package static func publish(
     part: String, as destination: String, policy: Policy
   ) throws(Refusal) -> String {
@@ -59,8 +59,8 @@ package enum FilePlacement {
   }
 
   /// Where an earlier `publish` with the same arguments put the part whose identity was recorded before it; nil when it
-  /// was not published (or replaced since). Moving keeps device and inode; a copy on another filesystem has the same size
-  /// and time.
+  /// was not published (or replaced since). Moving keeps device and inode; a copy on another filesystem has the same
+  /// size and time.
   package static func alreadyPlaced(
     _ identity: FileIdentity, destination: String, policy: Policy
   ) throws(SystemError) -> String? {
