@@ -4,12 +4,12 @@
 /// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
 /// waits, so that a server that returns is not met by a herd.
 package struct Admission: Hashable, Sendable {
-  private var lanes: [Lane] = []
+  private(set) var lanes: [Lane] = []
   private var laneIndex: [LaneKey: Int32] = [:]
   /// Lanes that may have an admissible task, in the order of their turns.
-  private var turns: [Int32] = []
-  private var firstTurn = 0
-  private var delayed = BinaryHeap<Delayed>()
+  private(set) var turns: [Int32] = []
+  private(set) var firstTurn = 0
+  private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
 
   package init() {}
@@ -19,7 +19,7 @@ package struct Admission: Hashable, Sendable {
     var origin: String
   }
 
-  private struct Lane: Hashable, Sendable {
+  struct Lane: Hashable, Sendable {
     var limit: Int
     var running = 0
     var ready = BinaryHeap<Ready>()
@@ -31,7 +31,7 @@ package struct Admission: Hashable, Sendable {
     var allowed: Int { isSuspect ? min(limit, 1) : limit }
   }
 
-  private struct Ready: Hashable, Comparable, Sendable {
+  struct Ready: Hashable, Comparable, Sendable {
     var rank: UInt8
     var task: TaskID
 
@@ -40,12 +40,12 @@ package struct Admission: Hashable, Sendable {
     }
   }
 
-  private enum Sleeper: Hashable, Sendable {
+  enum Sleeper: Hashable, Sendable {
     case task(TaskID)
     case lane(Int32)
   }
 
-  private struct Delayed: Hashable, Comparable, Sendable {
+  struct Delayed: Hashable, Comparable, Sendable {
     var at: BootInstant
     var sleeper: Sleeper
 
