@@ -225,7 +225,7 @@ extension Core {
     cell.wakeAt = draft.earliestBegin.map { now.boot + ($0 - now.wall) }
     cell.keyDigest = draft.key.map { KeyDigest(session: session, key: $0) }
     if case .file(let path, _) = destination { cell.claim = FNV.hash(path) }
-    tasks.append(cell)
+    tasks.insert(cell)
     keepResident(
       id,
       TaskDetails(
