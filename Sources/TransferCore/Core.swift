@@ -47,6 +47,7 @@ package struct Core: Hashable, Sendable {
   // The work of one tick.
   var effects: [Effect] = []
   var changes: [StoreChange] = []
+  var removals: [StoreChange] = []
   var dirtyTasks: [TaskID] = []
   var random = RandomWords(seed: 0)
 
@@ -95,7 +96,8 @@ package struct Core: Hashable, Sendable {
 
   /// The changes since the last call, one row at most once, in an order in which they can be applied.
   package mutating func takeChanges() -> [StoreChange] {
-    var ordered: [StoreChange] = []
+    // Removals first: what they free (a session's name, a task's key) may have been taken again in the same tick.
+    var ordered = removals
     for record in sessions.takeDirty() { ordered.append(.putSession(record)) }
     for id in dirtyTasks {
       guard let cell = tasks[id] else { continue }
@@ -106,11 +108,18 @@ package struct Core: Hashable, Sendable {
       }
       tasks[id]?.clearDirt()
     }
-    ordered.append(contentsOf: changes)
+    for change in changes where isStillMeant(change) { ordered.append(change) }
     dirtyTasks.removeAll(keepingCapacity: true)
     changes.removeAll(keepingCapacity: true)
+    removals.removeAll(keepingCapacity: true)
     evictDetails()
     return ordered
+  }
+
+  /// False for the result of a task or session that went in the same tick, and may never have had a row.
+  private func isStillMeant(_ change: StoreChange) -> Bool {
+    guard case .addDelivery(let record) = change else { return true }
+    return sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
   }
 
   /// Details where they are in memory; else the store has them.

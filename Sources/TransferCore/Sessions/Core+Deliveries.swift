@@ -71,7 +71,7 @@ extension Core {
     else { return }
     if let peer = cell.attached { effects.append(.endSession(peer, session)) }
     sessions.remove(session)
-    changes.append(.removeSession(session))
+    removals.append(.removeSession(session))
   }
 
   // MARK: Clients that come and go
