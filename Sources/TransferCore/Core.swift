@@ -85,9 +85,14 @@ package struct Core: Hashable, Sendable {
   package mutating func admit(at now: ClockReading) -> [Effect] {
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
-    while let id = admission.popCandidate(at: now.boot) {
+    while let place = admission.popCandidate(at: now.boot) {
+      let id = place.task
+      guard let cell = tasks[id], place.rank == Admission.rank(cell) else { continue }
       tasks[id]?.isQueued = false
-      guard let cell = tasks[id], mayRun(cell, now) else { continue }
+      guard mayRun(cell, now) else {
+        if let wakeAt = cell.wakeAt, wakeAt > now.boot { line(up: id, now) }
+        continue
+      }
       admission.occupy(cell.lane)
       start(id, now)
     }
@@ -155,7 +160,8 @@ package struct Core: Hashable, Sendable {
   /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
   /// everything stays.
   private mutating func evictDetails() {
-    guard degraded == nil, detailsOrder.count > 2 * Limits.residentDetails else { return }
+    // A command that waits needs the details of all its tasks at once.
+    guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > 2 * Limits.residentDetails else { return }
     var kept: [TaskID] = []
     let excess = detailsOrder.count - Limits.residentDetails
     for (index, id) in detailsOrder.enumerated() {
@@ -221,6 +227,11 @@ package struct ActiveTask: Hashable, Sendable {
   package var resume: ResumePoint?
   package var verdict: ResponseVerdict?
   package var head: ResponseHead?
+  /// The body was accepted, and none of it is known to be in the part file: until then the file may hold what it held
+  /// before, for which the new validator does not vouch.
+  package var awaitsFirstByte = false
+  /// What the row will vouch for from the first byte of a whole body on.
+  package var newPoint: ResumePoint?
   /// Some byte of the representation arrived in this attempt.
   package var madeProgress = false
   package var beganAt: BootInstant

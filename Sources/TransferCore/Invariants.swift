@@ -195,11 +195,12 @@ extension Core {
       let id = cell.entry.id
       // A timer that fired may wait for the details that its decision needs.
       let isTimed: (Timer.Subject) -> Bool = { armed.contains($0) || details[id] == nil }
-      if cell.isQueued != inLine.contains(id) { found.append("Task \(id) is marked as in line, and is not.") }
+      // A task may have given up a place that still stands in its line, and is skipped there.
+      if cell.isQueued, !inLine.contains(id) { found.append("Task \(id) is marked as in line, and is not.") }
       switch cell.entry.state {
       case .waiting:
         let waitsForClient = cell.entry.kind == .data && sessions[cell.entry.session]?.attached == nil
-        if !inLine.contains(id), !asleep.contains(id), !waitsForClient {
+        if !cell.isQueued, !asleep.contains(id), !waitsForClient {
           found.append("Task \(id) waits and stands in no line.")
         }
         if waitsForClient, !isTimed(.deadline(id)) { found.append("Task \(id) waits for its client for ever.") }
