@@ -77,7 +77,9 @@ struct RandomWorld {
     if below(1500) == 0 { return restart() }
     let changes = bench.core.takeChanges()
     for refusal in store.apply(changes) { faults.append("The store would refuse: \(refusal).") }
-    if below(1500) == 0 { return restart() }
+    // The delicate moment: the row is written, and what it speaks of is not done yet.
+    let isDelicate = effects.contains { if case .releaseBody = $0 { true } else { false } }
+    if below(isDelicate ? 5 : 1500) == 0 { return restart() }
     for effect in effects where effect.needsCommit {
       guard bench.core.isStillMeant(effect) else { continue }
       run(effect)
