@@ -18,6 +18,8 @@ package enum WireCoding {
     case result(id: Int64, line: Data)
     case failure(id: Int64?, WireError)
     case notification(DaemonNotification)
+    /// A notification of a later release of this version: to be ignored.
+    case unknownNotification(method: String)
   }
 
   // MARK: The daemon's side
@@ -56,7 +58,8 @@ package enum WireCoding {
     do {
       let probe = try decoder.decode(ReplyProbe.self, from: line)
       if let error = probe.error { return .failure(id: probe.id, error.wireError) }
-      if probe.method != nil {
+      if let method = probe.method {
+        guard DaemonNotification.Name(rawValue: method) != nil else { return .unknownNotification(method: method) }
         return .notification(try decoder.decode(NotificationEnvelope.self, from: line).notification)
       }
       guard let id = probe.id else { throw WireError(.invalidRequest, "the reply has no id") }
