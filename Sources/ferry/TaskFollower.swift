@@ -116,7 +116,12 @@ final class TaskFollower {
   private func draw(name: String, endedCount: Int) {
     let known = order.compactMap { tasks[$0] }
     let done = known.reduce(Int64(0)) { $0.addingSaturating(TaskText.counts($1).done) }
-    meter.record(bytes: done, atSeconds: Double(BootInstant.now().nanoseconds) / 1e9)
+    // Time spent waiting is no part of the speed.
+    if known.contains(where: { $0.state == "running" }) {
+      meter.record(bytes: done, atSeconds: Double(BootInstant.now().nanoseconds) / 1e9)
+    } else {
+      meter = RateMeter()
+    }
     let now = Clocks.wallMilliseconds()
     let rate = meter.bytesPerSecond
     if let task = known.first, order.count == 1 {

@@ -45,7 +45,7 @@ enum TaskText {
     if let bytesPerSecond {
       parts.append(Quantity.rate(bytesPerSecond))
       if let whole, whole > done, bytesPerSecond >= 1 {
-        parts.append("\(Quantity.time(seconds: Double(whole - done) / bytesPerSecond)) left")
+        parts.append("\(Quantity.time(seconds: max(1, Double(whole - done) / bytesPerSecond))) left")
       }
     }
     return parts
