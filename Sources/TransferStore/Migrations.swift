@@ -18,7 +18,7 @@ struct Migration {
       no_proxy TEXT NOT NULL,
       certificate_file TEXT,
       connections_per_host INTEGER NOT NULL,  -- 1 to 64
-      collects_results INTEGER NOT NULL,      -- 0 or 1, as all that follow the pattern is_, has_, …s_
+      collects_results INTEGER NOT NULL,      -- 0 or 1, as is_… and owes_…
       is_invalidated INTEGER NOT NULL,
       next_task_number INTEGER NOT NULL,
       next_delivery INTEGER NOT NULL,

@@ -79,10 +79,11 @@ final class OpenDatabase {
     }
     // Must come before the first page is written: pages freed by finished tasks can then be given back in parts.
     if isNew { try connection.execute("PRAGMA auto_vacuum = INCREMENTAL") }
-    // A file system without shared memory keeps the rollback journal, which is as durable, only slower.
-    try connection.execute("PRAGMA journal_mode = WAL")
+    // A file system without shared memory keeps the rollback journal: slower, and as durable if its folder is synced.
+    let mode = try connection.text("PRAGMA journal_mode = WAL")
     for setting in [
-      "synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "trusted_schema = OFF",
+      mode == "wal" ? "synchronous = FULL" : "synchronous = EXTRA", "foreign_keys = ON", "cell_size_check = ON",
+      "trusted_schema = OFF",
       // Deleted requests held credentials; FAST overwrites them where the page is written anyway.
       "secure_delete = FAST", "temp_store = MEMORY", "cache_size = -8192",
       // 4 MiB of log are written back at a time; a larger transaction's log is cut to 16 MiB after it.

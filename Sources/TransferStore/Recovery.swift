@@ -16,9 +16,9 @@ package struct RecoveryNote: Hashable, Sendable {
   }
 }
 
-/// The files of a database: itself, its write-ahead log and the log's index.
+/// The files of a database: itself, its write-ahead log, the log's index, and a rollback journal.
 enum DatabaseFiles {
-  private static let companions = ["-wal", "-shm"]
+  private static let companions = ["-wal", "-shm", "-journal"]
 
   static func now() -> WallInstant {
     var time = timespec()

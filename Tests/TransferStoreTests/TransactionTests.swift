@@ -190,7 +190,7 @@ import TransferCore
       var limit = rlimit(rlim_cur: 400_000, rlim_max: rlim_t.max)
       guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(2) }
       let error = try storeError { () throws(StoreError) in try store.apply(many) }
-      guard error.kind == .full else { print(error); exit(3) }
+      guard error.kind == .full else { exit(100 + error.code.rawValue & 0xff) }
       limit.rlim_cur = limit.rlim_max
       guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(4) }
       guard try store.load().tasks.isEmpty else { exit(5) }
