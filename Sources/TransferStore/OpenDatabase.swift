@@ -62,7 +62,8 @@ final class OpenDatabase {
     }
   }
 
-  private static func configure(_ connection: Connection, _ migrations: [Migration]) throws(StoreError) {
+  /// Checks whose database it is, makes the settings and brings it to the newest of the versions.
+  static func configure(_ connection: Connection, _ migrations: [Migration]) throws(StoreError) {
     // A person may look with sqlite3 meanwhile.
     try connection.execute("PRAGMA busy_timeout = 5000")
     let application = try connection.integer("PRAGMA application_id") ?? 0

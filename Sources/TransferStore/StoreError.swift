@@ -30,7 +30,7 @@ package struct ResultCode: RawRepresentable, Hashable, Sendable {
   package static let foreignKeyConstraint = ResultCode(rawValue: SQLITE_CONSTRAINT | (3 << 8))
 }
 
-/// Why the store could not do what it was asked. Nothing was changed when one is thrown from ``TransferStore/apply(_:)``.
+/// Why the store could not do what it was asked. When ``TransferStore/apply(_:)`` throws, nothing was changed.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   /// What a caller can do about it.
   package enum Kind: String, CaseIterable, Hashable, Sendable {

@@ -60,6 +60,10 @@ final class TemporaryFolder {
     return unsafe stat("\(path)/\(name)", &status) == 0 ? status.st_mode & 0o777 : nil
   }
 
+  func rename(_ name: String, _ target: String) throws {
+    guard unsafe Glibc.rename("\(path)/\(name)", "\(path)/\(target)") == 0 else { throw FileFailure(number: errno) }
+  }
+
   /// Lets everybody read a file.
   func open(_ name: String) { unsafe chmod("\(path)/\(name)", 0o644) }
 
