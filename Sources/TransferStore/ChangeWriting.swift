@@ -54,7 +54,7 @@ extension StoreChange {
     }
     try entry.bindIdentity(to: database.addTask)
     try entry.bindState(to: database.addTask)
-    try database.addTask.bind(details.plan.key)
+    try details.plan.bindToTask(database.addTask)
     try database.addTask.run()
     try database.addPlan.bind(entry.id.rawValue)
     try details.plan.bind(to: database.addPlan)

@@ -29,7 +29,7 @@ final class OpenDatabase {
     do throws(StoreError) {
       putSession = try Statement(connection, Self.putSessionSQL)
       removeSession = try Statement(connection, "DELETE FROM session WHERE id = ?")
-      let taskColumns = "\(Schema.taskIdentityColumns), \(Schema.taskStateColumns), key"
+      let taskColumns = "\(Schema.taskIdentityColumns), \(Schema.taskStateColumns), \(Schema.taskPlanColumns)"
       addTask = try Statement(connection, Self.insertion("task", taskColumns))
       addPlan = try Statement(connection, Self.insertion("task_plan", "task, \(Schema.planColumns)"))
       putProgress = try Statement(
@@ -47,7 +47,7 @@ final class OpenDatabase {
       details = try Statement(
         connection,
         """
-        SELECT kind, key, \(Schema.planColumns), \(Schema.progressColumns), task_plan.task, task_progress.task
+        SELECT kind, \(Schema.taskPlanColumns), \(Schema.planColumns), \(Schema.progressColumns), task_plan.task, task_progress.task
         FROM task LEFT JOIN task_plan ON task_plan.task = task.id
         LEFT JOIN task_progress ON task_progress.task = task.id
         WHERE task.id = ?

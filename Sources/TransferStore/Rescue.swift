@@ -66,7 +66,7 @@ enum Rescue {
     }
   }
 
-  /// Copies the rows of a table as they are: from its beginning up to what cannot be read, then from its end down to it.
+  /// Copies the rows of a table as they are: from its beginning to what cannot be read, then from its end down to it.
   private static func copy(
     _ table: String, _ key: String, from source: Connection, to target: Connection
   ) throws(StoreError) -> Int {

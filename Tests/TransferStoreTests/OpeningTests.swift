@@ -45,8 +45,9 @@ import TransferCore
       next_task_number, next_delivery, owes_finish_events) VALUES (1, 'a', 's', '', 6, 1, 0, 2, 1, 0)
       """,
       """
-      INSERT INTO task (id, session, number, kind, state, priority, is_discretionary, received, sent, attempts,
-      failures, deadline_ms, key) VALUES (5, 1, 1, 'download', 'waiting', 128, 0, 0, 0, 0, 0, 9, 'k')
+      INSERT INTO task (id, session, number, kind, state, origin, is_repeatable, priority, is_discretionary, received,
+      sent, attempts, failures, deadline_ms, key)
+      VALUES (5, 1, 1, 'download', 'waiting', 'http://h:80', 1, 128, 0, 0, 0, 0, 0, 9, 'k')
       """,
       """
       INSERT INTO task_plan (task, method, url, headers, secret_header_names, destination, part_path, status_rule,
@@ -62,7 +63,7 @@ import TransferCore
       state.tasks == [
         TaskEntry(
           id: TaskID(rawValue: 5), session: SessionID(rawValue: 1), number: 1, kind: .download, state: .waiting,
-          deadline: WallInstant(milliseconds: 9))
+          origin: "http://h:80", deadline: WallInstant(milliseconds: 9))
       ])
     #expect(state.keys.map(\.key) == ["k"])
     #expect(state.lastTaskID.rawValue == 5)
