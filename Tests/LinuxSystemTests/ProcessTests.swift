@@ -1,5 +1,6 @@
 import Glibc
 import Testing
+import TransferCore
 
 @testable import LinuxSystem
 
@@ -342,6 +343,14 @@ extension Optional where Wrapped == InstanceLock {
     #expect(SystemError(9999, operation: "x").description == "x: errno 9999")
     #expect(SystemError.number(named: "EDQUOT") == EDQUOT)
     #expect(SystemError.number(named: "ENONSENSE") == nil)
+  }
+
+  @Test func pollTellsABadDescriptorFromATimeout() throws {
+    #expect(errorNumber { _ = try Syscall.poll(100_000, for: .readable, timeoutMilliseconds: 0) } == EBADF)
+    let counter = try OwnedDescriptor.eventCounter(nonblocking: true)
+    let before = BootInstant.now()
+    #expect(try Syscall.poll(counter.raw, for: .readable, timeoutMilliseconds: 5) == [])
+    #expect(BootInstant.now() >= before.advanced(byNanoseconds: 5_000_000))
   }
 
   @Test func clocksAgreeWithTheKernel() throws {

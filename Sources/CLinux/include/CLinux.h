@@ -78,8 +78,8 @@ int clinux_wait_exited(int status);
 int clinux_wait_exit_code(int status);
 int clinux_wait_signal(int status);
 
-/* The home of `user` in the user database into `home`. Returns an errno value: ENOENT when there is none, ENAMETOOLONG when
-   `capacity` is too small. */
+/* The home of `user` in the user database into `home`. Returns an errno value: ENOENT when there is none, ENAMETOOLONG
+   when `capacity` is too small. */
 int clinux_home_directory(uint32_t user, char *_Nonnull home, size_t capacity);
 
 /* Signals. */
