@@ -12,6 +12,8 @@ final class OpenDatabase {
   let removeTask: Statement
   let addDelivery: Statement
   let removeDelivery: Statement
+  let freeKey: Statement
+  let freeName: Statement
   let raiseHighWater: Statement
   let details: Statement
 
@@ -43,11 +45,14 @@ final class OpenDatabase {
       removeTask = try Statement(connection, "DELETE FROM task WHERE id = ?")
       addDelivery = try Statement(connection, Self.insertion("delivery", Schema.deliveryColumns))
       removeDelivery = try Statement(connection, "DELETE FROM delivery WHERE session = ? AND number = ?")
+      freeKey = try Statement(connection, "UPDATE task SET key = NULL WHERE id = ? AND key IS NOT NULL")
+      freeName = try Statement(connection, "UPDATE session SET is_invalidated = 1 WHERE id = ?")
       raiseHighWater = try Statement(connection, "UPDATE high_water SET value = ?2 WHERE name = ?1 AND value < ?2")
       details = try Statement(
         connection,
         """
-        SELECT kind, \(Schema.taskPlanColumns), \(Schema.planColumns), \(Schema.progressColumns), task_plan.task, task_progress.task
+        SELECT kind, \(Schema.taskPlanColumns), \(Schema.planColumns), \(Schema.progressColumns),
+        task_plan.task, task_progress.task
         FROM task LEFT JOIN task_plan ON task_plan.task = task.id
         LEFT JOIN task_progress ON task_progress.task = task.id
         WHERE task.id = ?

@@ -14,8 +14,8 @@ enum Schema {
   /// The columns of `task` that never change, then those that do.
   static let taskIdentityColumns = "id, session, number, kind"
   static let taskStateColumns = """
-    state, ending, origin, is_repeatable, priority, is_discretionary, received, sent, expected, attempts, failures, not_before_ms,
-    deadline_ms, finished_at_ms
+    state, ending, origin, is_repeatable, priority, is_discretionary, received, sent, expected, attempts, failures,
+    not_before_ms, deadline_ms, finished_at_ms
     """
 
   /// What belongs to the plan, yet is needed of every task at start.
@@ -30,8 +30,8 @@ enum Schema {
   static let progressColumns = """
     description, resume_validator_kind, resume_validator, resume_offset, resume_total, boot_id, response_status,
     response_headers, response_url, response_http_version, failure_code, failure_retryability, failure_domain,
-    failure_number, failure_detail, failure_retry_after_seconds, cancel_cause, content_encoding, file_path, body_path, sha256,
-    is_length_verified, wasted, restarts
+    failure_number, failure_detail, failure_retry_after_seconds, cancel_cause, content_encoding, file_path, body_path,
+    sha256, is_length_verified, wasted, restarts
     """
 
   static let deliveryColumns = "session, number, kind, task, queued_at_ms"

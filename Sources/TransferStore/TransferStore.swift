@@ -81,7 +81,8 @@ package final class TransferStore {
     return state
   }
 
-  /// Applies all changes in their order, or none. Empty changes cost nothing.
+  /// Applies all changes in their order, or none. Keys and names of what is removed are free in the whole transaction.
+  /// Empty changes cost nothing.
   /// - Throws: `full`, `ioError`, `busy`, `readOnly` (may pass); `constraint`, `invalidValue`, `missingRow` (a fault
   ///   of the caller, named by change); `corrupt`.
   package func apply(_ changes: [StoreChange]) throws(StoreError) {
@@ -90,6 +91,9 @@ package final class TransferStore {
     let before = database.connection.totalChanges
     var reached = highWater
     try database.connection.transaction { () throws(StoreError) in
+      if changes.contains(where: \.takesName) {
+        for change in changes { try change.freeNames(in: database) }
+      }
       for change in changes {
         do throws(StoreError) {
           try change.write(to: database)

@@ -100,6 +100,17 @@ import TransferCore
     #expect(try store.load().keys.map(\.task.rawValue) == [2, 3])
   }
 
+  /// In one transaction the successor may come before the removal, as the core orders them.
+  @Test func keysAndNamesChangeHandsWithinATransaction() throws {
+    try store.apply([.addTask(Sample.entry(2), Sample.details(key: "one")), .removeTask(TaskID(rawValue: 1))])
+    #expect(try store.load().keys.map(\.task.rawValue) == [2])
+    try store.apply([.putSession(Sample.session(8))])
+    var successor = Sample.session(9)
+    successor.key = Sample.session(8).key
+    try store.apply([.putSession(successor), .removeSession(SessionID(rawValue: 8))])
+    #expect(try store.load().sessions.map(\.id.rawValue) == [1, 9])
+  }
+
   @Test func idsAreNeverUsedAgain() throws {
     try store.apply([.putSession(Sample.session(5)), .addTask(Sample.entry(30), Sample.details())])
     try store.apply([.removeTask(TaskID(rawValue: 30)), .removeTask(TaskID(rawValue: 1))])
