@@ -219,7 +219,8 @@ package struct TaskUpdateParameters: Codable, Hashable, Sendable {
   package var description: String?
   package var priority: Double?
   package var earliestBeginMilliseconds: Int64?
-  package init(id: Int64, description: String? = nil, priority: Double? = nil, earliestBeginMilliseconds: Int64? = nil) {
+  package init(id: Int64, description: String? = nil, priority: Double? = nil, earliestBeginMilliseconds: Int64? = nil)
+  {
     self.id = id
     self.description = description
     self.priority = priority
