@@ -245,6 +245,7 @@ package struct EngineUnavailable: Error, Hashable {
     }
     transfer.result = result
     leaveWire(transfer)
+    transfer.sink?.stopSyncing()
     // The check at the end; a transfer that never began keeps the one that stopped it.
     if let upload = transfer.upload, upload.check == .unchanged { upload.identify() }
     settle(transfer)
@@ -252,7 +253,9 @@ package struct EngineUnavailable: Error, Hashable {
 
   /// Ends a transfer that libcurl is done with, once its workers are too.
   private func settle(_ transfer: EasyTransfer) {
-    guard let result = transfer.result, transfer.sink?.isBusy != true, transfer.upload?.isBusy != true else { return }
+    guard let result = transfer.result, transfers[transfer.order.attempt] === transfer,
+      transfer.sink?.isBusy != true, transfer.upload?.isBusy != true
+    else { return }
     transfer.flush()
     context.queue.append(.ended(transfer.order.attempt, transfer.end(result), transfer.facts()))
     remove(transfer)
@@ -275,8 +278,7 @@ package struct EngineUnavailable: Error, Hashable {
   }
 
   private func startDeferred() {
-    context.abandonedLookups.removeAll { $0 <= context.now }
-    var room = EngineLimits.nameLookups - context.lookups - context.abandonedLookups.count
+    var room = context.roomForLookups
     while room > 0, !deferred.isEmpty {
       room -= 1
       let transfer = deferred.removeFirst()
@@ -382,8 +384,10 @@ package struct EngineUnavailable: Error, Hashable {
   package var hasEvents: Bool { !context.queue.isEmpty || !context.untold.isEmpty }
 
   package func drainEvents(into events: inout [EngineEvent], limit: Int) {
+    guard context.queue.count < limit else { return context.queue.take(into: &events, limit: limit) }
+    context.now = BootClock.now
     let untold = context.untold
-    context.untold.removeAll(keepingCapacity: true)
+    context.untold = []
     for transfer in untold { transfer.flush() }
     context.queue.take(into: &events, limit: limit)
     for transfer in untold where transfer.holds.contains(.drain) { release(transfer, .drain) }

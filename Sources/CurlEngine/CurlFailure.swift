@@ -14,6 +14,10 @@ enum CurlFailure {
     /// OpenSSL's verification result of the server's certificate (X509_V_*).
     var verifyResult: Int
     var systemError: Int
+    /// The proxy's last answer to CONNECT; 0 when there was none.
+    var connectStatus: Int
+    /// libcurl's error text. Only known phrases of it are told on.
+    var errorText: String
   }
 
   static func failure(_ result: CURLcode, _ facts: Circumstances) -> TransferFailure {
@@ -40,10 +44,7 @@ enum CurlFailure {
       CURLE_SSL_INVALIDCERTSTATUS:
       (.certificateUntrusted, .permanent, verificationText(facts.verifyResult))
     case CURLE_SSL_CONNECT_ERROR:
-      // A handshake that was cut is the network's fault; any other end of it is a disagreement that stays.
-      facts.systemError != 0
-        ? (.secureConnectionFailed, .transient, "the connection broke during the TLS handshake.")
-        : (.secureConnectionFailed, .transient, "the TLS handshake failed.")
+      handshakeRow(facts)
     case CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED,
       CURLE_SSL_CERTPROBLEM, CURLE_SSL_SHUTDOWN_FAILED, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
       (.secureConnectionFailed, .permanent, "TLS could not be set up.")
@@ -55,7 +56,14 @@ enum CurlFailure {
 
   /// Results that come once a connection is there.
   private static func exchangeRow(_ result: CURLcode, _ facts: Circumstances) -> Row {
-    switch result {
+    // libcurl says "receive error" for a proxy that refuses CONNECT.
+    if !facts.isConnected, facts.connectStatus != 0, !(200...299).contains(facts.connectStatus) {
+      return (
+        .proxyFailed, facts.connectStatus == 407 ? .permanent : .transient,
+        "the proxy answered CONNECT with status \(facts.connectStatus)."
+      )
+    }
+    return switch result {
     case CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_HTTP2, CURLE_HTTP2_STREAM,
       CURLE_HTTP3, CURLE_QUIC_CONNECT_ERROR, CURLE_SEND_FAIL_REWIND, CURLE_NO_CONNECTION_AVAILABLE, CURLE_AGAIN,
       CURLE_UNRECOVERABLE_POLL, CURLE_UPLOAD_FAILED:
@@ -93,6 +101,20 @@ enum CurlFailure {
     case SystemError.timedOut: (.timedOut, .transient, "no answer to the connection attempt.")
     default: (.connectionRefused, .transient, "the connection was refused or the host cannot be reached.")
     }
+  }
+
+  /// A handshake that was cut is the network's fault; one that the two sides cannot agree on stays so.
+  private static func handshakeRow(_ facts: Circumstances) -> Row {
+    let reasons = [
+      "wrong version number", "unsupported protocol", "no protocols available", "protocol version", "no shared cipher",
+      "no ciphers available", "handshake failure", "dh key too small", "unsafe legacy renegotiation disabled",
+      "packet length too long", "http request",
+    ]
+    let text = facts.errorText.asciiLowercased
+    guard let reason = reasons.first(where: { text.contains($0) }) else {
+      return (.secureConnectionFailed, .transient, "the TLS handshake broke off.")
+    }
+    return (.secureConnectionFailed, .permanent, "the TLS handshake failed: \(reason).")
   }
 
   private static func lossText(_ result: CURLcode) -> String {

@@ -82,6 +82,8 @@ enum CurlOptions {
     easy.set(CURLOPT_HTTP_CONTENT_DECODING, false)
     easy.set(CURLOPT_HTTP_TRANSFER_DECODING, true)
     easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
+    // The request's header fields are the origin's, not the proxy's.
+    easy.set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
     easy.set(CURLOPT_BUFFERSIZE, EngineLimits.receiveBufferBytes)
     easy.set(CURLOPT_UPLOAD_BUFFERSIZE, EngineLimits.sendBufferBytes)
     easy.set(CURLOPT_TCP_NODELAY, true)

@@ -6,6 +6,7 @@ import TransferCore
 @safe final class EasyHandle {
   let raw: UnsafeMutableRawPointer
   private var list: UnsafeMutablePointer<curl_slist>?
+  private let errorBuffer: UnsafeMutablePointer<CChar>
   private(set) var status = CURLE_OK
   private(set) var failedOption: UInt32 = 0
 
@@ -14,11 +15,23 @@ import TransferCore
     guard let raw = unsafe curl_easy_init() else { return nil }
     unsafe self.raw = raw
     unsafe self.list = nil
+    unsafe errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
+    unsafe errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+    collectErrorText()
   }
+
+  private func collectErrorText() {
+    unsafe errorBuffer[0] = 0
+    unsafe set(CURLOPT_ERRORBUFFER, pointer: UnsafeMutableRawPointer(errorBuffer))
+  }
+
+  /// libcurl's own words on the last error. They can hold names, URLs and credentials: to classify by, not to show.
+  var errorText: String { unsafe String(cString: errorBuffer) }
 
   deinit {
     unsafe curl_easy_cleanup(raw)
     unsafe curl_slist_free_all(list)
+    unsafe errorBuffer.deallocate()
   }
 
   /// Back to the defaults; connections and the name cache belong to the multi handle and stay.
@@ -28,6 +41,7 @@ import TransferCore
     unsafe list = nil
     status = CURLE_OK
     failedOption = 0
+    collectErrorText()
   }
 
   func set(_ option: CURLoption, _ value: Int) { note(option, unsafe ccurl_set_long(raw, option, value)) }

@@ -18,6 +18,9 @@ final class EasyTransfer {
   let sink: PartFileSink?
   let upload: UploadBody?
 
+  /// What comes on the socket is HTTP itself, without TLS around it.
+  private let isPlain: Bool
+
   private var collector = HeaderCollector()
   private(set) var head: ResponseHead?
   private(set) var verdict: ResponseVerdict?
@@ -56,6 +59,9 @@ final class EasyTransfer {
     self.sink = sink
     self.upload = upload
     lastProgress = context.now
+    isPlain =
+      Origin(url: order.request.url)?.scheme == "http"
+      && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
   }
 
   // MARK: Header lines
@@ -187,9 +193,7 @@ final class EasyTransfer {
 
   /// Plain HTTP/1 only: under TLS and HTTP/2 a readable socket says nothing about an answer.
   private func hasEarlyAnswer(_ upload: UploadBody) -> Bool {
-    guard verdict == nil, upload.offset > 0, order.request.url.utf8.count > 5,
-      order.request.url.prefix(5).equalsPlainScheme, let socket = easy.socket
-    else { return false }
+    guard isPlain, verdict == nil, upload.offset > 0, let socket = easy.socket else { return false }
     var entry = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
     return unsafe poll(&entry, 1, 0) == 1 && entry.revents & Int16(POLLIN) != 0
   }
@@ -206,7 +210,7 @@ final class EasyTransfer {
   /// False defers the look-up.
   func beginLookup() -> Bool {
     if isLookingUp { return true }
-    guard context.hasRoomForLookup else {
+    guard context.roomForLookups > 0 else {
       isLookupDeferred = true
       return false
     }
@@ -270,7 +274,7 @@ final class EasyTransfer {
   }
 
   var sent: Int64 { upload == nil ? 0 : max(0, easy.bytes(CURLINFO_SIZE_UPLOAD_T)) }
-  var held: Int64 { sink?.offset ?? (discards ? 0 : received) }
+  var held: Int64 { sink?.held ?? (discards ? 0 : received) }
 
   /// Queues what was not told yet.
   func flush() {
@@ -305,7 +309,7 @@ final class EasyTransfer {
     case nil:
       guard result == CURLE_OK else { return .failed(CurlFailure.failure(result, circumstances)) }
       return .failed(
-        TransferFailure(.badServerResponse, .transient, detail: "The answer ended without a final header block."))
+        TransferFailure(.connectionLost, .transient, detail: "The answer ended before its header block did."))
     }
   }
 
@@ -345,19 +349,16 @@ final class EasyTransfer {
     CurlFailure.Circumstances(
       origin: Origin(url: order.request.url).map { "\($0.host):\($0.port)" } ?? "the server",
       requestWasSent: requestWasSent, isConnected: isConnected,
-      verifyResult: easy.long(CURLINFO_SSL_VERIFYRESULT), systemError: easy.long(CURLINFO_OS_ERRNO))
+      verifyResult: easy.long(CURLINFO_SSL_VERIFYRESULT), systemError: easy.long(CURLINFO_OS_ERRNO),
+      connectStatus: easy.long(CURLINFO_HTTP_CONNECTCODE), errorText: easy.errorText)
   }
 
-  var requestWasSent: Bool { easy.long(CURLINFO_REQUEST_SIZE) > 0 }
+  /// A CONNECT to a proxy is no request of ours, so the connection must have been there first.
+  var requestWasSent: Bool { isConnected && easy.long(CURLINFO_REQUEST_SIZE) > 0 }
 
   func facts() -> AttemptFacts {
     AttemptFacts(
       requestWasSent: requestWasSent, sent: sent, received: received,
       source: upload.map { $0.check ?? .changed } ?? .notApplicable)
   }
-}
-
-extension Substring {
-  /// "http:", in any case.
-  fileprivate var equalsPlainScheme: Bool { String(self).equalsIgnoringASCIICase("http:") }
 }

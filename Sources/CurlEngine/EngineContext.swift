@@ -20,7 +20,11 @@ final class EngineContext {
 
   init(reports: FileReports) { self.reports = reports }
 
-  var hasRoomForLookup: Bool { lookups + abandonedLookups.count < EngineLimits.nameLookups }
+  /// How many more threads may look names up.
+  var roomForLookups: Int {
+    while let first = abandonedLookups.first, first <= now { abandonedLookups.removeFirst() }
+    return EngineLimits.nameLookups - lookups - abandonedLookups.count
+  }
 
   func scan(by moment: BootInstant) {
     nextScan = nextScan.map { min($0, moment) } ?? moment

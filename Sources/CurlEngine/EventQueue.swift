@@ -6,6 +6,7 @@ struct EventQueue {
   private var first = 0
 
   var isEmpty: Bool { first == events.count }
+  var count: Int { events.count - first }
 
   mutating func append(_ event: EngineEvent) { events.append(event) }
 

@@ -9,14 +9,17 @@ final class PartFileSink {
   private let file: SharedDescriptor
   private let access: FileAccess
   private let context: EngineContext
-  /// Length of the file in bytes, queued writes included: where the next byte goes.
-  private(set) var offset: Int64
+  /// Where the next byte goes: the file's length in bytes, queued writes included.
+  private var offset: Int64
+  /// The file's length in bytes as far as it is known: without writes that a worker has not answered.
+  private(set) var held: Int64
   /// The part file was cut to the accepted offset; before that no byte is taken.
   private var hasBegun = false
   /// Durable up to here; never more than a sync has proven.
   private var syncedOffset: Int64
   private var oldestUnsynced: BootInstant?
   private var isSyncing = false
+  private var isClosing = false
   private var outstandingCalls = 0
   private var outstandingBytes: Int64 = 0
 
@@ -26,6 +29,7 @@ final class PartFileSink {
     self.access = part.access
     self.context = context
     offset = part.size
+    held = part.size
     syncedOffset = part.size
   }
 
@@ -44,8 +48,11 @@ final class PartFileSink {
 
   /// When a sync falls due by time alone.
   var syncDeadline: BootInstant? {
-    isSyncing ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
+    isSyncing || isClosing ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
   }
+
+  /// The transfer is over: what is not synced by now is the finalizing step's to sync.
+  func stopSyncing() { isClosing = true }
 
   /// No queued call of this sink touches the file any more.
   func abandon() { file.fail(SystemError.cancelled) }
@@ -66,6 +73,7 @@ final class PartFileSink {
       }
     }
     offset = start
+    held = start
     syncedOffset = start
     hasBegun = true
     return nil
@@ -79,6 +87,7 @@ final class PartFileSink {
     if access.isLocal {
       let (written, error) = unsafe file.write(bytes, at: offset)
       offset += Int64(written)
+      held = offset
       if error != 0 { return SystemFailure.writing(error) }
     } else {
       let copy = unsafe [UInt8](bytes)
@@ -103,7 +112,7 @@ final class PartFileSink {
   }
 
   private func sync() {
-    guard !isSyncing else { return }
+    guard !isSyncing, !isClosing else { return }
     let offset = offset
     let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
       let error = file.error != 0 ? file.error : file.sync()
@@ -136,7 +145,9 @@ final class PartFileSink {
   func wrote(bytes: Int, error: Int32) -> TransferFailure? {
     outstandingCalls -= 1
     outstandingBytes -= Int64(bytes)
-    return error == 0 ? nil : SystemFailure.writing(error)
+    guard error == 0 else { return SystemFailure.writing(error) }
+    held += Int64(bytes)
+    return nil
   }
 
   /// Takes in a worker's report on a sync. Nil unless it failed.

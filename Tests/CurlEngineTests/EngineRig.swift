@@ -91,6 +91,8 @@ final class EngineRig {
     }
   }
 
+  func turnWithoutDraining() { loop.turn(engine) }
+
   /// Runs one attempt to its end.
   func run(_ order: AttemptOrder, part: PartFile? = nil, body: BodyFile? = nil, seconds: Double = 20) -> Outcome {
     engine.start(order, part: part, body: body)
