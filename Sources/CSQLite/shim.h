@@ -1,2 +1,14 @@
 #pragma once
 #include <sqlite3.h>
+
+// SQLITE_TRANSIENT is a cast that Swift cannot import. SQLite keeps a copy of the bytes; none at all is the empty text.
+static inline int csqlite_bind_text_copied(sqlite3_stmt *statement, int index, const unsigned char *bytes, int count) {
+  return sqlite3_bind_text(statement, index, bytes ? (const char *)bytes : "", count, SQLITE_TRANSIENT);
+}
+
+// sqlite3_db_config is variadic, which Swift cannot call.
+
+// Closing this connection leaves the database and its log as they are (for one that is damaged).
+static inline int csqlite_keep_log_on_close(sqlite3 *database) {
+  return sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
+}

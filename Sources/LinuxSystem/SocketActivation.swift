@@ -1,0 +1,45 @@
+import CLinux
+import Glibc
+
+/// Sockets that a service manager opened for us (sd_listen_fds(3), done by hand).
+package enum SocketActivation {
+  /// The descriptors in order, close-on-exec, and their names (empty where there are none).
+  package struct Inherited: ~Copyable {
+    package var descriptors: DescriptorBatch
+    package let names: [String]
+  }
+
+  /// Takes what LISTEN_FDS announces, if LISTEN_PID names this process, and removes the variables, so that children do
+  /// not take it for theirs. Call once, at the start of `main`, before any thread.
+  package static func takeInherited() throws(SystemError) -> Inherited {
+    let environment = ProcessEnvironment.current()
+    // SAFETY: no other thread runs yet, by this function's contract.
+    for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsafe unsetenv(name) }
+    return try inherited(environment, processID: getpid(), first: firstDescriptor)
+  }
+
+  /// SD_LISTEN_FDS_START.
+  private static let firstDescriptor: Int32 = 3
+  /// More than a daemon of one socket can be meant to get; guards the loop against a number made up.
+  private static let countLimit = 64
+
+  static func inherited(
+    _ environment: [String: String], processID: Int32, first: Int32
+  ) throws(SystemError) -> Inherited {
+    guard environment["LISTEN_PID"].flatMap({ Int32($0) }) == processID, let text = environment["LISTEN_FDS"] else {
+      return Inherited(descriptors: DescriptorBatch(), names: [])
+    }
+    guard let count = Int32(text), count >= 0, count <= countLimit else {
+      throw SystemError(
+        EINVAL, operation: "socket activation", detail: "LISTEN_FDS is \(text), not a number from 0 to \(countLimit)")
+    }
+    var raws: [Int32] = []
+    for raw in first..<(first + count) {
+      try Syscall.setCloseOnExec(raw)
+      raws.append(raw)
+    }
+    let given = environment["LISTEN_FDNAMES"]?.split(separator: ":", omittingEmptySubsequences: false) ?? []
+    let names = raws.indices.map { $0 < given.count ? String(given[$0]) : "" }
+    return Inherited(descriptors: DescriptorBatch(adopting: raws), names: names)
+  }
+}
