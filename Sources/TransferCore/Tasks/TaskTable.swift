@@ -6,7 +6,28 @@ package struct TaskCell: Hashable, Sendable {
   /// The task's lane in ``Admission``.
   package var lane: Int32
   /// An item for it is in the lane's heap.
-  package var isQueued: Bool
+  package var isQueued = false
+  /// Digest of the destination that the task claims; 0: none.
+  package var claim: UInt64 = 0
+  package var keyDigest: KeyDigest?
+  /// When the task's deadline falls due, by this boot's clock.
+  package var deadlineAt: BootInstant?
+  /// The row must be written at the end of the tick.
+  package var isDirty = false
+  package var isProgressDirty = false
+  /// The row is not there yet.
+  package var isNew = false
+
+  package init(entry: TaskEntry, lane: Int32) {
+    self.entry = entry
+    self.lane = lane
+  }
+
+  mutating func clearDirt() {
+    isDirty = false
+    isProgressDirty = false
+    isNew = false
+  }
 }
 
 /// All tasks in the order of their ids, found by binary search: no hashing, no order that differs between runs.

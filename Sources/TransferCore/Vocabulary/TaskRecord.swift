@@ -93,6 +93,8 @@ package struct TaskProgress: Hashable, Sendable {
   /// Why it failed, or why it waits after a failed attempt.
   package var failure: TransferFailure?
   package var cancelCause: CancelCause?
+  /// The coding that the collected bytes still have.
+  package var contentEncoding: String?
   /// Where the finished file stands: the destination, or the daemon's own folder.
   package var filePath: String?
   /// The spooled response body of an upload.
@@ -109,7 +111,8 @@ package struct TaskProgress: Hashable, Sendable {
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
     response: ResponseHead? = nil, failure: TransferFailure? = nil, cancelCause: CancelCause? = nil,
-    filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil, isLengthVerified: Bool = true,
+    contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
+    isLengthVerified: Bool = true,
     wasted: Int64 = 0, restarts: Int64 = 0
   ) {
     self.taskDescription = taskDescription
@@ -118,6 +121,7 @@ package struct TaskProgress: Hashable, Sendable {
     self.response = response
     self.failure = failure
     self.cancelCause = cancelCause
+    self.contentEncoding = contentEncoding
     self.filePath = filePath
     self.bodyPath = bodyPath
     self.sha256 = sha256
