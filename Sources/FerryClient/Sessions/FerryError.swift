@@ -39,6 +39,8 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let degraded = Code("degraded")
     public static let tooManyTasks = Code("tooManyTasks")
     public static let stopping = Code("stopping")
+    /// The Swift task that waited was cancelled; what it waited for goes on.
+    public static let cancelled = Code("cancelled")
     /// The daemon and this library do not understand one another: a defect of one of them.
     public static let internalError = Code("internalError")
   }
