@@ -7,12 +7,12 @@ import LinuxSystem
 /// A type of its own, so that neither an address of the network nor a body in memory can stand where only a file can: the
 /// daemon reads and writes it after this program has ended.
 public struct LocalPath: Hashable, Sendable, CustomStringConvertible {
-  /// Absolute.
+  /// Absolute; empty where nothing was given, which no task takes.
   public let path: String
 
   /// A relative path counts from the present working directory of this process.
   public init(_ path: String) {
-    if path.hasPrefix("/") {
+    if path.hasPrefix("/") || path.isEmpty {
       self.path = path
     } else {
       let folder = FileManager.default.currentDirectoryPath
