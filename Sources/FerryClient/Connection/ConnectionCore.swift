@@ -17,6 +17,8 @@ final class ConnectionCore: Sendable {
     var completion: (@Sendable (Outcome) -> Void)?
     /// When the connection's thread gives up on it.
     var deadline: SuspendingClock.Instant?
+    /// Connections that ended while this waited for its reply.
+    var losses = 0
     /// Made by the connection's thread, which waits for it: not sent again.
     var isNested = false
   }
@@ -58,6 +60,9 @@ final class ConnectionCore: Sendable {
   /// Requests without a reply that `send` lets wait, and their bytes: more than a reconnect needs, less than hurts.
   static let pendingLimit = 4096
   static let pendingBytesLimit = 16 << 20
+
+  /// A request that outlives so many connections is taken to be what ends them.
+  static let lossesLimit = 16
 
   let dialer: DaemonDialer
   let startsDaemon: Bool
@@ -116,6 +121,7 @@ final class ConnectionCore: Sendable {
       let id = state.nextID
       state.nextID += 1
       pending.line = WireCoding.encodeRequest(id: id, request)
+      if let failure = Self.tooLong(pending.line, request) { return .failure(failure) }
       state.pendingBytes += pending.line.count
       state.pending[id] = pending
       state.flush()
@@ -143,6 +149,16 @@ final class ConnectionCore: Sendable {
     }
     guard hasRoom == true else { return false }
     return submit(request, timeout: nil, completion: nil) != nil
+  }
+
+  /// The daemon ends the connection for such a message, and it would be sent again for ever.
+  static func tooLong(_ line: Data, _ request: ClientRequest) -> ConnectionFailure? {
+    guard line.count > WireLimits.messageBytes else { return nil }
+    return .refused(
+      WireError(
+        .invalidParameters,
+        "\(request.name.rawValue): the message has \(line.count) bytes, \(WireLimits.messageBytes) are allowed; "
+          + "split it"))
   }
 
   private func forget(_ id: Int64) {
@@ -217,6 +233,18 @@ extension ConnectionCore.Shared {
     guard let removed = pending.removeValue(forKey: id) else { return nil }
     pendingBytes -= removed.line.count
     return removed
+  }
+
+  /// After the connection ended: what is not to be sent again.
+  mutating func removeLost() -> [ConnectionCore.Pending] {
+    let written = pending.keys.filter { $0 < nextToWrite || ($0 == nextToWrite && writtenOffset > 0) }.sorted()
+    var lost: [ConnectionCore.Pending] = []
+    for id in written {
+      pending[id]?.losses += 1
+      guard let losses = pending[id]?.losses, losses >= ConnectionCore.lossesLimit else { continue }
+      if let removed = removePending(id) { lost.append(removed) }
+    }
+    return lost
   }
 
   /// In the order of their ids.

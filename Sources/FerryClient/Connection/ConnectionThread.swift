@@ -107,7 +107,7 @@ extension ConnectionCore {
       attach(current)
       let connectedAt = SuspendingClock.now
       let reason = serve(current)
-      detach()
+      detach(reason)
       if isClosed { break }
       quickEnds = SuspendingClock.now - connectedAt < .seconds(1) ? quickEnds + 1 : 0
       let pause = min(policy.firstPause * (1 << min(quickEnds, 20)), policy.longestPause)
@@ -130,10 +130,18 @@ extension ConnectionCore {
     }
   }
 
-  private func detach() {
-    shared.change { state in
+  private func detach(_ reason: String) {
+    let lost = shared.change { state in
       state.socket = -1
       if case .connected = state.phase { state.phase = .reconnecting }
+      return state.removeLost()
+    }
+    for pending in lost {
+      pending.completion?(
+        .failure(
+          .lost(
+            "\(Self.lossesLimit) connections to ferryd ended while \(pending.request.rawValue) waited for its answer; "
+              + "the last: \(reason)")))
     }
   }
 
@@ -242,18 +250,22 @@ extension ConnectionCore {
   func nestedCall(_ request: ClientRequest, timeout: Duration) throws(ConnectionFailure) -> Data {
     guard let current = unsafe stream else { throw .lost("the connection to ferryd is being made again") }
     let deadline = SuspendingClock.now + timeout
+    var tooLong: ConnectionFailure?
     let (id, isConnected, isClosed) = shared.withLock { state -> (Int64, Bool, Bool) in
       let id = state.nextID
       state.nextID += 1
       if case .closed = state.phase { return (id, false, true) }
       guard state.socket >= 0 else { return (id, false, false) }
       let line = WireCoding.encodeRequest(id: id, request)
+      tooLong = Self.tooLong(line, request)
+      if tooLong != nil { return (id, true, false) }
       state.pending[id] = Pending(line: line, request: request.name, isNested: true)
       state.pendingBytes += line.count
       state.flush()
       return (id, true, false)
     }
     if isClosed { throw .closed }
+    if let tooLong { throw tooLong }
     // Before the connection is handed out again nobody else writes.
     guard isConnected else {
       return try current.exchange(

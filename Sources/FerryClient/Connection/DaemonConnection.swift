@@ -64,6 +64,20 @@ package final class DaemonConnection: Sendable {
     return try Self.decode(R.self, outcome.get())
   }
 
+  /// As ``callAsync(_:returning:timeout:)``; `completion` runs on the connection's thread, before anything that the daemon
+  /// sent after the reply is delivered. (Or at once on this thread, where the request cannot be sent at all.)
+  package func request<R: Decodable & Sendable>(
+    _ request: ClientRequest, returning: R.Type, timeout: Duration = .seconds(120),
+    completion: @escaping @Sendable (Result<R, ConnectionFailure>) -> Void
+  ) {
+    core.submit(request, timeout: timeout) { outcome in
+      completion(
+        outcome.flatMap { line in
+          Result { () throws(ConnectionFailure) in try Self.decode(R.self, line) }
+        })
+    }
+  }
+
   /// Sends a request whose reply nobody awaits. It is sent again after a reconnect until it was answered. Blocks while
   /// too many wait; false (and nothing is sent) when the connection is closed, or full while no daemon can be reached.
   @discardableResult

@@ -1,7 +1,6 @@
 import FoundationEssentials
 import Glibc
 import LinuxSystem
-import TransferCore
 import WireProtocol
 
 /// Finds the daemon of an environment, or starts it, and says hello.
