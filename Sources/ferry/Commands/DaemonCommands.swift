@@ -1,4 +1,5 @@
 import LinuxSystem
+import TransferCore
 import WireProtocol
 
 /// `daemon status|start|stop|log`.
@@ -45,7 +46,7 @@ enum DaemonCommands {
     })
 
   static let stop = Command(
-    name: "daemon stop", summary: "stop the daemon; unfinished tasks go on when it is started again",
+    name: "daemon stop", summary: "stop the daemon; its tasks go on with the next start",
     notes: ["It returns when the daemon has let go of its state directory. When none runs, there is nothing to do."],
     run: { (_) throws(CommandFailure) in
       guard try isRunning() else {

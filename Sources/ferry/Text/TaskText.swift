@@ -16,12 +16,13 @@ enum TaskText {
   ) -> String {
     let parts = progressParts(task, bytesPerSecond: bytesPerSecond, wallMilliseconds: wallMilliseconds)
     var line = ""
-    for part in parts {
-      let longer = line.isEmpty ? part : "\(line)  \(part)"
-      guard TerminalText.columns(longer) <= columns else { break }
+    for (index, part) in parts.enumerated() {
+      let longer = index == 0 ? part : "\(line)  \(part)"
+      guard TerminalText.columns(longer) <= columns else {
+        return index == 0 ? TerminalText.fitted(part, columns: columns) : line
+      }
       line = longer
     }
-    if line.isEmpty { return TerminalText.fitted(parts.first ?? "", columns: columns) }
     let room = columns - TerminalText.columns(line) - 2
     guard room >= 8 else { return line }
     return "\(TerminalText.fitted(TerminalText.escaped(name), columns: min(room, 40)))  \(line)"
