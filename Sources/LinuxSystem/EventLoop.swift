@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+package import TransferCore
 
 /// One epoll instance, driven by one thread: the daemon's loop.
 ///

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+package import TransferCore
 
 /// Gives a finished part file its name, in one step that everybody sees or nobody.
 ///
@@ -56,6 +57,63 @@ package enum FilePlacement {
       default: throw .system(error)
       }
     }
+  }
+
+  /// As `publish`, but the part keeps its own name as well, until whoever recorded the result removes it: a crash between
+  /// placing and recording is told by the second name being the same file. On a filesystem without hard links (FAT, some
+  /// of FUSE) it is `publish`.
+  package static func link(
+    part: String, as destination: String, policy: Policy
+  ) throws(Refusal) -> String {
+    do throws(SystemError) {
+      let identity = try Files.identity(path: part, followingSymlinks: false)
+      switch policy {
+      case .replace: return try linkOver(part, identity, destination)
+      case .noReplace:
+        if try linkKeepingPart(part, identity, destination) { return destination }
+      case .rename:
+        for number in 0...candidateLimit {
+          let path = candidate(destination, number)
+          if try linkKeepingPart(part, identity, path) { return path }
+        }
+      }
+    } catch {
+      switch error.number {
+      case EXDEV, EPERM, EOPNOTSUPP, ENOSYS, EMLINK:
+        return try publish(part: part, as: destination, policy: policy)
+      default: throw .system(error)
+      }
+    }
+    throw .nameTaken(path: destination)
+  }
+
+  /// False: another file has the name.
+  private static func linkKeepingPart(
+    _ part: String, _ identity: FileIdentity, _ path: String
+  ) throws(SystemError) -> Bool {
+    do {
+      try Syscall.retrying("link", path: path) { unsafe Glibc.link(part, path) }
+      return true
+    } catch  where error.number == EEXIST {
+      return try Files.identity(path: path, followingSymlinks: false).isSameFile(as: identity)
+    }
+  }
+
+  private static func linkOver(
+    _ part: String, _ identity: FileIdentity, _ path: String
+  ) throws(SystemError) -> String {
+    let second = part + ".placing"
+    try Files.remove(second)
+    try Syscall.retrying("link", path: second) { unsafe Glibc.link(part, second) }
+    do {
+      try Syscall.retrying("rename", path: path) { unsafe rename(second, path) }
+      // rename(2) does nothing when both names are one file already.
+      try Files.remove(second)
+    } catch {
+      _ = unsafe unlink(second)
+      throw error
+    }
+    return path
   }
 
   /// Where an earlier `publish` with the same arguments put the part whose identity was recorded before it; nil when it
@@ -133,7 +191,7 @@ package enum FilePlacement {
     _ part: String, _ identity: FileIdentity, _ path: String
   ) throws(SystemError) -> Bool {
     do {
-      try Syscall.retrying("link", path: path) { unsafe link(part, path) }
+      try Syscall.retrying("link", path: path) { unsafe Glibc.link(part, path) }
     } catch  where error.number == EEXIST {
       return try finishHalfDone(part, identity, path)
     } catch  where [EPERM, EOPNOTSUPP, ENOSYS, EMLINK].contains(error.number) {

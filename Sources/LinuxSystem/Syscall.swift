@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TransferCore
 
 /// Calls into the kernel: `EINTR` is retried, every other refusal is a `SystemError`.
 package enum Syscall {

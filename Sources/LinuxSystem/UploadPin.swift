@@ -1,22 +1,11 @@
 import CLinux
 import Glibc
-
-/// How the content of an upload's source is kept from going away. The receipt says which.
-package enum PinKind: String, Hashable, Sendable {
-  /// Shares the disk's blocks, not the file: later writes to the source are not seen (ioctl_ficlone(2)).
-  case reflink
-  /// The source's inode under a second name: deletion does no harm, writing in place is seen and found out by
-  /// identity.
-  case hardLink
-  case copy
-  /// Only a descriptor: good while this process lives.
-  case descriptor
-}
+package import TransferCore
 
 /// An upload's source, kept.
 package struct UploadPin: ~Copyable, Sendable {
   package let kind: PinKind
-  /// The pinned file; for `.descriptor` the source's own path, as it was given.
+  /// The pinned file; for `.none` the source's own path, as it was given.
   package let path: String
   /// Of what will be read: compare before each attempt and at its end.
   package let identity: FileIdentity
@@ -24,7 +13,7 @@ package struct UploadPin: ~Copyable, Sendable {
   package let file: OwnedDescriptor
 
   /// Pins the file at `source` as `name` inside the private folder `directory`: by reflink, else hard link, else copy
-  /// if it has at most `copyBoundBytes` and there is room, else by descriptor.
+  /// if it has at most `copyBoundBytes` and there is room, else not at all (`.none`).
   ///
   /// The content is durable then, except that of a hard link, which is as durable as the source was; the name is once
   /// the caller has synced `directory`.
@@ -61,7 +50,7 @@ package struct UploadPin: ~Copyable, Sendable {
       return UploadPin(kind: .hardLink, path: path, identity: identity, file: opened)
     }
     if before.sizeBytes <= copyBoundBytes, let pin = try copy(opened.raw, before, source, path) { return pin }
-    return UploadPin(kind: .descriptor, path: source, identity: before, file: opened)
+    return UploadPin(kind: .none, path: source, identity: before, file: opened)
   }
 
   private static func reflink(_ source: Int32, _ path: String) throws(SystemError) -> UploadPin? {

@@ -1,5 +1,7 @@
-/// Something that happens once, for tests to wait for or to let happen: responses and bodies that were told to
-/// hold until a gate stay held until ``open()``. A gate also serves as an event: open it in a hook, wait for it in the test.
+/// Something that happens once, for tests to wait for or to let happen.
+///
+/// Responses and bodies that were told to hold until a gate stay held until ``open()``. A gate also serves as an event:
+/// open it in a hook, wait for it in the test.
 public final class Gate: Sendable {
   private struct State {
     var isOpen = false

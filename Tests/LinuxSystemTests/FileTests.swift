@@ -1,5 +1,6 @@
 import Glibc
 import Testing
+import TransferCore
 
 @testable import LinuxSystem
 
@@ -324,7 +325,7 @@ func namesIn(_ path: String) throws -> [String] {
     #expect(copy.kind == .copy)
     #expect(try text(copy.path) == "body")
     let held = try UploadPin.pin(source: source, into: folder.path, name: "held", copyBoundBytes: 3)
-    #expect(held.kind == .descriptor)
+    #expect(held.kind == .none)
     #expect(held.path == source)
     try prepared(unsafe unlink(source))
     var buffer = [UInt8](repeating: 0, count: 8)

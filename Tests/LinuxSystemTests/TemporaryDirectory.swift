@@ -1,6 +1,7 @@
 import Glibc
 import LinuxSystem
 import Testing
+import TransferCore
 
 /// A folder of its own for one test, removed with everything in it.
 final class TemporaryDirectory {

@@ -45,9 +45,38 @@ import Testing
     }
     server.stop()
     server.stop()
-    let successor = try LocalServer.start(configuration: configuration) { _ in .text("y") }
-    defer { successor.stop() }
+  }
+
+  @Test func aStoppedServerLeavesItsPortFree() throws {
+    // Another test may be given the port in between, so one success in a few tries is what can be asked.
+    let successor = (1...10).lazy.compactMap { _ -> LocalServer? in
+      guard let server = try? LocalServer.start(handler: { _ in .text("x") }) else { return nil }
+      // A connection in TIME_WAIT must not keep the port.
+      _ = RawClient(port: server.port)?.get("/")
+      server.stop()
+      var configuration = LocalServer.Configuration()
+      configuration.port = server.port
+      return try? LocalServer.start(configuration: configuration, handler: { _ in .text("y") })
+    }.first
+    let server = try #require(successor)
+    defer { server.stop() }
     #expect(RawClient(port: server.port)?.get("/")?.body == Array("y".utf8))
+  }
+
+  @Test func asynchronousCallersWaitWithoutAThreadOfThePool() async throws {
+    let gate = Gate()
+    let server = try LocalServer.start { _ in .text("x").hold(until: gate) }
+    defer { server.stop() }
+    let client = try #require(RawClient(port: server.port))
+    client.send("GET /a HTTP/1.1\r\n\r\n")
+    #expect(await server.waitForRequests(1))
+    #expect(await server.waitUntil { $0.contains { $0.path == "/a" } })
+    #expect(await server.waitForConnections(1))
+    #expect(await gate.waitForWaiters())
+    #expect(await !server.waitForExchanges(1, seconds: 0.01))
+    gate.open()
+    #expect(await gate.wait())
+    #expect(await server.waitForExchanges(1))
   }
 
   @Test func connectionsAndRequestsAreCounted() throws {
