@@ -106,7 +106,11 @@ package struct Core: Hashable, Sendable {
       }
       tasks[id]?.clearDirt()
     }
-    ordered.append(contentsOf: changes)
+    // A result of a task that came and went within the tick was never stored.
+    ordered += changes.filter { change in
+      guard case .addDelivery(let record) = change else { return true }
+      return sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
+    }
     dirtyTasks.removeAll(keepingCapacity: true)
     changes.removeAll(keepingCapacity: true)
     evictDetails()
@@ -115,6 +119,9 @@ package struct Core: Hashable, Sendable {
 
   /// Details where they are in memory; else the store has them.
   package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
+
+  /// The task of an attempt that is on the wire.
+  package func taskOnWire(_ attempt: AttemptID) -> TaskID? { owner(attempt) }
 
   package var runningCount: Int { admission.running }
 

@@ -226,7 +226,7 @@ extension Core {
     tasks[id] = nil
     details[id] = nil
     unreadable.remove(id)
-    changes.append(.removeTask(id))
+    if !cell.isNew { changes.append(.removeTask(id)) }
     effects.append(.removeFiles(files))
     settleSession(cell.entry.session, now)
     retireIfEmpty(cell.entry.session)
