@@ -60,11 +60,11 @@ let package = Package(
     program("loopback-server", ["LoopbackServer"]),
 
     tests("TransferCoreTests", ["TransferCore"]),
-    tests("LinuxSystemTests", ["LinuxSystem"]),
+    tests("LinuxSystemTests", ["LinuxSystem", "TransferCore"]),
     tests("WireProtocolTests", ["WireProtocol", "TransferCore"]),
     tests("TransferStoreTests", ["TransferStore", "TransferCore"]),
     tests("CurlEngineTests", ["CurlEngine", "LoopbackServer", "LinuxSystem", "TransferCore"]),
-    tests("LoopbackServerTests", ["LoopbackServer"]),
+    tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
     tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),

@@ -1,1 +1,1 @@
-// Placeholder until the first file of TransferDaemon lands.
+// Placeholder.
