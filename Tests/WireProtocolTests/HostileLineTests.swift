@@ -30,8 +30,8 @@ import WireProtocol
     #"{"jsonrpc":"2.0","id":7,"method":"\#(method)","params":\#(params)}"#
   }
 
-  /// A text or number that breaks JSON's rules is found when its member is read, so that the reply has the id; a line whose
-  /// structure is broken is no message at all.
+  /// A text or number that breaks JSON's rules is found when its member is read, so that the reply has the id; a line
+  /// whose structure is broken is no message at all.
   static let lines: [Hostile] = [
     Hostile("empty", "", .parseError),
     Hostile("space", "   ", .parseError),
@@ -126,7 +126,9 @@ import WireProtocol
     let secret = "hunter2hunter2"
     for line in [
       #"{"jsonrpc":"2.0","id":7,"method":"task.show","params":{"id":"\#(secret)"}}"#,
-      #"{"jsonrpc":"2.0","id":7,"method":"task.enqueue","params":{"session":1,"tasks":[{"kind":"download","url":"u","headers":[["Authorization","\#(secret)",1]]}]}}"#,
+      Self.request(
+        "task.enqueue",
+        #"{"session":1,"tasks":[{"kind":"download","url":"u","headers":[["Authorization","\#(secret)",1]]}]}"#),
     ] {
       let rejected = #expect(throws: WireCoding.RejectedRequest.self) { try WireCoding.decodeRequest(Data(line.utf8)) }
       #expect(rejected?.error.message.contains(secret) == false)

@@ -8,7 +8,8 @@ enum Samples {
     case .sessionOpen:
       .sessionOpen(
         SessionOpenParameters(
-          app: "org.example", identifier: "Ünïcode \u{1F680} \"quoted\" \\ \u{7F}", attach: true, collectsResults: true,
+          app: "org.example", identifier: "Ünïcode \u{1F680} \"quoted\" \\ \u{7F}", attach: true,
+          collectsResults: true,
           network: WireNetwork(
             httpProxy: "http://p:1", httpsProxy: "http://p:2", noProxy: "localhost,.x", certificateFile: "/ca.pem",
             maximumConnectionsPerHost: 4)))
