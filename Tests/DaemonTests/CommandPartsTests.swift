@@ -1,3 +1,5 @@
+import FoundationEssentials
+import LinuxSystem
 import Testing
 import TransferCore
 import WireProtocol
@@ -276,5 +278,48 @@ import WireProtocol
     #expect(LogTail.lastLines(bytes, lineCount: 2) == ["", "c"])
     #expect(LogTail.lastLines(bytes, lineCount: 9) == ["a", "b", "", "c"])
     #expect(LogTail.lastLines([], lineCount: 9).isEmpty)
+  }
+}
+
+/// docs/Commands.md is part of the interface: what the tables of the program say must stand there.
+@Suite struct CommandDocumentTests {
+  private static func document() throws -> String {
+    let folder = #filePath.split(separator: "/").dropLast(3).map { "/\($0)" }.joined()
+    return String(decoding: try Files.read(folder + "/docs/Commands.md", limitBytes: 1 << 20), as: UTF8.self)
+  }
+
+  @Test func listsEveryExitCode() throws {
+    let text = try Self.document()
+    for code in ExitCode.allCases { #expect(text.contains("\n| \(code.rawValue) | \(code.meaning) |\n")) }
+  }
+
+  @Test func namesEveryCommandAndOption() throws {
+    let text = try Self.document()
+    for command in CommandTable.all where command.name != "help" {
+      #expect(text.contains(command.name), "\(command.name)")
+      for row in command.options {
+        #expect(
+          text.contains(row.label) || row.letter.map { text.contains("-\($0) ") } == true,
+          "\(command.name) \(row.label)")
+      }
+    }
+  }
+
+  @Test func namesEveryMemberOfATask() throws {
+    var task = CommandPartsTests.task(state: "failed")
+    (task.reason, task.currentURL, task.headers, task.file, task.body) = ("", "", [], "", "")
+    (task.expected, task.expectedToSend, task.finishedMilliseconds, task.nextAttemptMilliseconds) = (0, 0, 0, 0)
+    (task.description, task.sha256, task.isLengthVerified, task.validator) = ("", "", false, "")
+    (task.wasted, task.pin) = (0, "")
+    task.response = WireResponse(status: 200, headers: [], url: "", httpVersion: "1.1")
+    task.error = WireFailure(code: "", isTransient: false, domain: "", number: 0, detail: "")
+    let members = try JSONDecoder().decode([String: Anything].self, from: Data(JSONText.of(task).utf8)).keys
+    #expect(members.count == Mirror(reflecting: task).children.count, "a new member is not set above")
+    let text = try Self.document()
+    for member in members { #expect(text.contains("`\(member)`"), "\(member)") }
+  }
+
+  private struct Anything: Decodable {
+    init(from decoder: any Decoder) throws {}
   }
 }
