@@ -246,7 +246,10 @@ import WireProtocol
 
   @Test func waitingShowsWhyAndWhen() {
     var task = Self.task(state: "waiting")
-    task.reason = "server said 503"
+    task.reason = "about to start"
+    #expect(TaskText.waiting(task, wallMilliseconds: 0) == "waiting: about to start")
+    task.reason = "server said 503. (next try in 8 s)"
+    task.error = WireFailure(code: "httpStatus", isTransient: true, domain: "", number: 503, detail: "server said 503.")
     task.nextAttemptMilliseconds = 10_000
     func line(_ now: Int64) -> String {
       TaskText.progress(task, name: "x", bytesPerSecond: nil, wallMilliseconds: now, columns: 80)

@@ -252,7 +252,7 @@ import Testing
       let terminal = try Terminal()
       let running = try home.start(["get", server.url("/a.bin")], terminal: terminal.slave)
       let waiting = try terminal.read(until: "next try")
-      #expect(waiting.contains("waiting: "))
+      #expect(waiting.contains("waiting: ") && waiting.contains("503"), "\(waiting.debugDescription)")
       let progress = try terminal.read(until: " of 300 kB")
       #expect(progress.contains("\ra.bin"))
       gate.open()

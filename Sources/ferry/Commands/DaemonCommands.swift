@@ -107,8 +107,8 @@ enum DaemonCommands {
     }
   }
 
-  /// The kernel tells nobody when a lock is free, so it is looked at again and again. The daemon promises to stop within
-  /// a second; ten leave room for a slow disk.
+  /// The kernel tells nobody when a lock is free, so it is looked at again and again. The daemon promises to stop
+  /// within a second; ten leave room for a slow disk.
   private static func waitUntilStopped() throws(CommandFailure) {
     let deadline = BootInstant.now().advanced(byNanoseconds: 10_000_000_000)
     while try isRunning() {
