@@ -179,7 +179,32 @@ import Testing
     }
   }
 
+  @Test func aRefusedUploadEndsWithTheServersCode() throws {
+    try Self.with({ _ in .status(422) }) { home, server in
+      try home.write("src", "hello")
+      let refused = try home.run("put", "src", server.url("/up"))
+      #expect(refused.code == 7 && refused.error.contains("422"), "\(refused)")
+      #expect(server.requestCount == 1)
+    }
+  }
+
   // MARK: Steering
+
+  @Test func manyFirstCommandsAtOnceMeetOneDaemon() throws {
+    try Self.with(Self.serve) { home, server in
+      let running = try (0..<20).map { try home.start(["get", "-d", server.url("/file-\($0)")]) }
+      let ids = try running.map { (command) throws -> String in
+        let detached = try command.finish()
+        #expect(detached.code == 0, "\(detached)")
+        return detached.output
+      }
+      #expect(Set(ids).count == 20)
+      let waited = try home.run("wait")
+      #expect(waited.code == 0, "\(waited)")
+      for index in 0..<20 { #expect(home.file("file-\(index)") == Self.content.allBytes) }
+      #expect(server.requestCount == 20)
+    }
+  }
 
   @Test func tasksArePausedResumedAndCancelled() throws {
     let gate = Gate()
@@ -262,6 +287,59 @@ import Testing
       #expect(rest.contains(" \r"), "the line is erased before the summary")
       #expect(!(waiting + progress + rest).contains("\u{1B}"))
     }
+  }
+}
+
+/// A server that the world uses.
+@Suite(.timeLimit(.minutes(5))) struct NginxTests {
+  @Test func getFetchesAFileFromNginx() throws {
+    let home = try CommandHome()
+    let content = GeneratedContent(length: 30_000_000, seed: 9)
+    try FileManager.default.createDirectory(atPath: "\(home.root)/www", withIntermediateDirectories: false)
+    let file = try Files.createPrivate("\(home.root)/www/big.bin")
+    try Syscall.writeAll(file.raw, content.allBytes)
+    let nginx = try Nginx(folder: home.root)
+    defer { nginx.stop() }
+    let got = try home.run("get", "http://127.0.0.1:\(nginx.port)/big.bin")
+    #expect(got.code == 0, "\(got)")
+    #expect(home.file("big.bin") == content.allBytes)
+    try home.close()
+  }
+}
+
+/// nginx in the foreground on a free port, with all its files in one folder; it serves `www` in it.
+private struct Nginx {
+  let port: UInt16
+  private let processID: Int32
+
+  init(folder: String) throws {
+    let program = try #require(
+      ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+      },
+      "nginx is missing; scripts/test installs it")
+    // A port that was free a moment ago: nginx cannot be told to let the kernel choose.
+    let probe = try LocalServer.start { _ in .status(404) }
+    port = probe.port
+    probe.stop()
+    let configuration = """
+      daemon off; master_process off; pid \(folder)/nginx.pid; error_log \(folder)/nginx.log;
+      events {}
+      http {
+        access_log off; client_body_temp_path \(folder)/t1; proxy_temp_path \(folder)/t2;
+        fastcgi_temp_path \(folder)/t3; uwsgi_temp_path \(folder)/t4; scgi_temp_path \(folder)/t5;
+        server { listen 127.0.0.1:\(port); root \(folder)/www; }
+      }
+      """
+    try Files.atomicWrite("\(folder)/nginx.conf", Array(configuration.utf8))
+    processID = try ChildProcess.spawn(
+      path: program, arguments: ["nginx", "-c", "\(folder)/nginx.conf", "-e", "\(folder)/nginx.log"],
+      environment: ["PATH": "/usr/sbin:/usr/bin:/bin"], directory: folder, newSession: true)
+  }
+
+  func stop() {
+    kill(processID, SIGTERM)
+    _ = try? ChildProcess.wait(processID)
   }
 }
 
