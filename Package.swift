@@ -38,6 +38,7 @@ let package = Package(
     .target(name: "CLinux"),
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
     // The daemon, from the decisions outwards.
@@ -45,7 +46,7 @@ let package = Package(
     library("LinuxSystem", ["CLinux", "TransferCore"]),
     library("WireProtocol", ["TransferCore"]),
     library("TransferStore", ["CSQLite", "TransferCore"]),
-    library("CurlEngine", ["CCurl", "CCrypto", "LinuxSystem", "TransferCore"]),
+    library("CurlEngine", ["CCurl", "CCrypto", "CZlib", "LinuxSystem", "TransferCore"]),
     library(
       "TransferDaemon", ["CurlEngine", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
     program("ferryd", ["TransferDaemon"]),
@@ -60,11 +61,11 @@ let package = Package(
     program("loopback-server", ["LoopbackServer"]),
 
     tests("TransferCoreTests", ["TransferCore"]),
-    tests("LinuxSystemTests", ["LinuxSystem"]),
+    tests("LinuxSystemTests", ["LinuxSystem", "TransferCore"]),
     tests("WireProtocolTests", ["WireProtocol", "TransferCore"]),
     tests("TransferStoreTests", ["TransferStore", "TransferCore"]),
     tests("CurlEngineTests", ["CurlEngine", "LoopbackServer", "LinuxSystem", "TransferCore"]),
-    tests("LoopbackServerTests", ["LoopbackServer"]),
+    tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
     tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),

@@ -70,14 +70,19 @@ int clinux_link_descriptor(int source, const char *to) {
   snprintf(path, sizeof path, "/proc/self/fd/%d", source);
   return linkat(AT_FDCWD, path, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
 }
-ssize_t clinux_copy_range(int source, int destination, size_t count) {
-  return copy_file_range(source, NULL, destination, NULL, count, 0);
+ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t count) {
+  off64_t from = offset, to = offset;
+  return copy_file_range(source, &from, destination, &to, count, 0);
 }
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count) {
   return sync_file_range(descriptor, offset, count, SYNC_FILE_RANGE_WRITE);
 }
 int clinux_lock_take(int descriptor) {
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  return fcntl(descriptor, F_OFD_SETLK, &whole);
+}
+int clinux_lock_drop(int descriptor) {
+  struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
   return fcntl(descriptor, F_OFD_SETLK, &whole);
 }
 int clinux_lock_query(int descriptor) {

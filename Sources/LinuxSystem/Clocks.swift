@@ -1,27 +1,16 @@
 import CLinux
 import Glibc
+package import TransferCore
 
-/// A reading of CLOCK_BOOTTIME: it counts while the machine is suspended and starts again at zero with each boot.
-package struct BootInstant: Comparable, Hashable, Sendable {
-  /// Nanoseconds since boot.
-  package var nanoseconds: Int64
-
-  package init(nanoseconds: Int64) {
-    self.nanoseconds = nanoseconds
-  }
-
+extension BootInstant {
+  /// A reading of CLOCK_BOOTTIME: it counts while the machine is suspended and starts again at zero with each boot.
   package static func now() -> BootInstant {
     BootInstant(nanoseconds: clinux_boot_nanoseconds())
   }
 
   /// Saturates at the ends instead of trapping.
   package func advanced(byNanoseconds distance: Int64) -> BootInstant {
-    let (sum, overflow) = nanoseconds.addingReportingOverflow(distance)
-    return BootInstant(nanoseconds: overflow ? (distance < 0 ? .min : .max) : sum)
-  }
-
-  package static func < (left: BootInstant, right: BootInstant) -> Bool {
-    left.nanoseconds < right.nanoseconds
+    self + .nanoseconds(distance)
   }
 }
 

@@ -1,11 +1,13 @@
 import CLinux
 import Glibc
+package import TransferCore
 
 /// One epoll instance, driven by one thread: the daemon's loop.
 ///
 /// Level-triggered. Every registration has a number that travels with the event beside the descriptor, so an event
 /// for a descriptor that was removed, or closed and given out again, in the same turn is dropped (as NIO does).
-/// Nothing is allocated per event. Not Sendable: everything but `Mailbox` is called from the loop's thread.
+/// Nothing is allocated per event. A handler lives until its registration is removed; one that holds the loop strongly
+/// keeps it alive till then. Not Sendable: everything but `Mailbox` is called from the loop's thread.
 package final class EventLoop {
   /// What a registration wants to hear of. Errors and hang-ups are always reported.
   package struct Interest: OptionSet, Hashable, Sendable {
@@ -72,6 +74,7 @@ package final class EventLoop {
   /// Indexed by descriptor: the kernel gives out the lowest free number, so the array stays as short as it can be.
   private var slots: [Slot?] = []
   private var lastNumber: UInt32 = 0
+  private var isTurning = false
   private var events = [clinux_event](repeating: clinux_event(), count: eventsPerTurn)
 
   /// Events dropped because their registration had ended. Diagnostic.
@@ -136,6 +139,10 @@ package final class EventLoop {
   }
 
   private func turn(timeoutMilliseconds: Int32) throws(SystemError) -> Int {
+    // A turn inside a handler would overwrite the events of the turn that called the handler.
+    precondition(!isTurning, "EventLoop: a handler must not wait on its own loop")
+    isTurning = true
+    defer { isTurning = false }
     let count = unsafe events.withUnsafeMutableBufferPointer { events in
       guard let base = events.baseAddress else { return Int32(0) }
       return unsafe clinux_epoll_wait(poller.raw, base, Int32(events.count), timeoutMilliseconds)

@@ -30,10 +30,18 @@ package enum FaultPoint {
 
 /// The faults of one process.
 final class FaultInjector: Sendable {
-  enum Action: Hashable, Sendable {
+  enum Action: Hashable, Sendable, CustomStringConvertible {
     case kill
     case stop
     case fail(Int32)
+
+    var description: String {
+      switch self {
+      case .kill: "kill"
+      case .stop: "stop"
+      case .fail(let number): SystemError.name(of: number)
+      }
+    }
   }
 
   struct Fault: Hashable, Sendable {

@@ -1,33 +1,18 @@
 import CLinux
 import Glibc
+package import TransferCore
 
-/// What tells one content of a file from another: recorded when an upload's source is pinned, compared before each
-/// attempt and at its end.
-package struct FileIdentity: Hashable, Sendable {
-  package let device: UInt64
-  package let inode: UInt64
-  package let sizeBytes: Int64
-  /// Last modification of the content, nanoseconds since 1970.
-  package let modifiedNanoseconds: Int64
-
-  package init(device: UInt64, inode: UInt64, sizeBytes: Int64, modifiedNanoseconds: Int64) {
-    self.device = device
-    self.inode = inode
-    self.sizeBytes = sizeBytes
-    self.modifiedNanoseconds = modifiedNanoseconds
-  }
-
+extension FileIdentity {
   /// The same file, whatever its content.
   package func isSameFile(as other: FileIdentity) -> Bool {
     device == other.device && inode == other.inode
   }
 
   init(_ status: stat) {
-    device = UInt64(status.st_dev)
-    inode = UInt64(status.st_ino)
-    sizeBytes = Int64(status.st_size)
     let (whole, overflow) = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
-    modifiedNanoseconds = overflow ? .max : whole &+ Int64(status.st_mtim.tv_nsec)
+    self.init(
+      device: UInt64(status.st_dev), inode: UInt64(status.st_ino), sizeBytes: Int64(status.st_size),
+      modifiedNanoseconds: overflow ? .max : whole &+ Int64(status.st_mtim.tv_nsec))
   }
 }
 

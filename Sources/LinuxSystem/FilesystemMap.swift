@@ -30,6 +30,7 @@ package struct FilesystemMap: Sendable {
   }
 
   private let mounts: [Mount]
+  private let root: Mount?
 
   /// The mounts of this process's namespace (proc_pid_mountinfo(5)).
   package static func current() throws(SystemError) -> FilesystemMap {
@@ -44,7 +45,13 @@ package struct FilesystemMap: Sendable {
 
   /// Parses the text of a mountinfo file. Lines that are none are left out.
   package init(mountinfo: String) {
-    mounts = mountinfo.split(separator: "\n").compactMap { Self.parse($0) }
+    let mounts = mountinfo.split(separator: "\n").compactMap { Self.parse($0) }
+    let identifiers = Set(mounts.map(\.filesystem.mountID))
+    // The root's parent lies outside of what this process sees.
+    root =
+      mounts.first { $0.components.isEmpty && !identifiers.contains($0.parentID) }
+      ?? mounts.first { $0.components.isEmpty }
+    self.mounts = mounts
   }
 
   package var filesystems: [Filesystem] { mounts.map(\.filesystem) }
@@ -56,11 +63,7 @@ package struct FilesystemMap: Sendable {
   package func filesystem(of path: String) -> Filesystem? {
     guard path.hasPrefix("/") else { return nil }
     let wanted = Self.components(of: path)
-    let identifiers = Set(mounts.map(\.filesystem.mountID))
-    let root = mounts.first { $0.components.isEmpty && !identifiers.contains($0.parentID) }
-    guard var here = root ?? mounts.first(where: { $0.components.isEmpty }) else {
-      return longestPrefix(of: wanted)?.filesystem
-    }
+    guard var here = root else { return longestPrefix(of: wanted)?.filesystem }
     // Each step goes to a child; a table that is a tree has fewer steps than mounts.
     for _ in mounts.indices {
       var next: Mount?

@@ -58,6 +58,11 @@ package struct InstanceLock: ~Copyable, Sendable {
     self.path = path
   }
 
+  deinit {
+    // Closing alone would leave the lock to a child that is between fork and exec just now.
+    _ = clinux_lock_drop(file.raw)
+  }
+
   /// Tells clients how to reach the holder.
   package func write(_ record: Record) throws(SystemError) {
     guard record.socketPath.hasPrefix("/"), !record.socketPath.contains("\n") else {

@@ -2,6 +2,9 @@ import CLinux
 import Glibc
 
 /// A file descriptor with exactly one owner, closed when that owner goes. All openers here set close-on-exec.
+///
+/// Keep the owner in a variable while `raw` is used: in `use(try open(path, .read).raw)` the owner is a temporary, gone
+/// before `use` begins.
 package struct OwnedDescriptor: ~Copyable, Sendable {
   package let raw: Int32
 

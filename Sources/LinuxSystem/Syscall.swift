@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TransferCore
 
 /// Calls into the kernel: `EINTR` is retried, every other refusal is a `SystemError`.
 package enum Syscall {
@@ -104,6 +105,8 @@ package enum Syscall {
         left = Int32(clamping: (nanoseconds + 999_999) / 1_000_000)
       }
       let result = unsafe Glibc.poll(&entry, 1, left)
+      // An answer, not an error, and it would look like the time that passed.
+      if entry.revents & Int16(POLLNVAL) != 0 { throw SystemError(EBADF, operation: "poll") }
       if result >= 0 { return EventLoop.Readiness(epollBits: UInt32(UInt16(bitPattern: entry.revents))) }
       if errno != EINTR { throw .current("poll") }
     }

@@ -85,7 +85,8 @@ package enum UnixSocket {
   /// Sends some of `bytes`, and all of `descriptors` with the first of them; says how many bytes went, nil when there
   /// is no room (nothing was sent then, no descriptor either). The descriptors stay the caller's.
   ///
-  /// EPIPE and ECONNRESET: the peer is gone (no SIGPIPE). EINVAL: descriptors without a byte to carry them, or too many.
+  /// EPIPE and ECONNRESET: the peer is gone (no SIGPIPE). EINVAL: descriptors without a byte to carry them, or too
+  /// many.
   package static func send(
     _ socket: Int32, _ bytes: Span<UInt8>, descriptors: [Int32] = []
   ) throws(SystemError) -> Int? {

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Synchronization
+package import TransferCore
 
 /// One named thread with a bounded queue: where calls that block run (commits, file calls that can hang).
 ///

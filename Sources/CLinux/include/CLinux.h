@@ -45,10 +45,11 @@ int clinux_open_directory_path(const char *_Nonnull path);
 int clinux_rename_noreplace(const char *_Nonnull from, const char *_Nonnull to);
 int clinux_reflink(int destination, int source);
 int clinux_link_descriptor(int source, const char *_Nonnull to);
-ssize_t clinux_copy_range(int source, int destination, size_t count);
+ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t count);
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count);
 /* Query or take the exclusive open-file-description lock of a whole file; query returns 1 when another holds it. */
 int clinux_lock_take(int descriptor);
+int clinux_lock_drop(int descriptor);
 int clinux_lock_query(int descriptor);
 
 /* Unix sockets. */
@@ -77,8 +78,8 @@ int clinux_wait_exited(int status);
 int clinux_wait_exit_code(int status);
 int clinux_wait_signal(int status);
 
-/* The home of `user` in the user database into `home`. Returns an errno value: ENOENT when there is none, ENAMETOOLONG when
-   `capacity` is too small. */
+/* The home of `user` in the user database into `home`. Returns an errno value: ENOENT when there is none, ENAMETOOLONG
+   when `capacity` is too small. */
 int clinux_home_directory(uint32_t user, char *_Nonnull home, size_t capacity);
 
 /* Signals. */

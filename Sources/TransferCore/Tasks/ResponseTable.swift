@@ -114,7 +114,8 @@ package enum ResponseTable {
     _ head: ResponseHead, _ code: FailureCode, _ retryability: Retryability
   ) -> TransferFailure {
     TransferFailure(
-      code, retryability, domain: "http", number: head.status, detail: "The server answered with status \(head.status).")
+      code, retryability, domain: "http", number: head.status, detail: "The server answered with status \(head.status)."
+    )
   }
 }
 

@@ -115,6 +115,8 @@ package struct StoredState: Hashable, Sendable {
   package var deliveries: [DeliveryRecord]
   /// Keys of tasks that were enqueued under one: (session, key, task).
   package var keys: [TaskKey]
+  /// Destination paths of the tasks that have not finished: no two tasks may write to one.
+  package var claims: [DestinationClaim]
   /// Highest ids ever given; ids are never used twice.
   package var lastTaskID: TaskID
   package var lastSessionID: SessionID
@@ -123,13 +125,15 @@ package struct StoredState: Hashable, Sendable {
 
   package init(
     sessions: [SessionRecord] = [], tasks: [TaskEntry] = [], deliveries: [DeliveryRecord] = [], keys: [TaskKey] = [],
-    lastTaskID: TaskID = TaskID(rawValue: 0), lastSessionID: SessionID = SessionID(rawValue: 0),
+    claims: [DestinationClaim] = [], lastTaskID: TaskID = TaskID(rawValue: 0),
+    lastSessionID: SessionID = SessionID(rawValue: 0),
     quarantined: [QuarantinedRow] = []
   ) {
     self.sessions = sessions
     self.tasks = tasks
     self.deliveries = deliveries
     self.keys = keys
+    self.claims = claims
     self.lastTaskID = lastTaskID
     self.lastSessionID = lastSessionID
     self.quarantined = quarantined
@@ -145,6 +149,16 @@ package struct TaskKey: Hashable, Sendable {
     self.session = session
     self.key = key
     self.task = task
+  }
+}
+
+package struct DestinationClaim: Hashable, Sendable {
+  package var task: TaskID
+  package var path: String
+
+  package init(task: TaskID, path: String) {
+    self.task = task
+    self.path = path
   }
 }
 

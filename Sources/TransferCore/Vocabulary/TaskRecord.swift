@@ -30,6 +30,10 @@ package struct TaskEntry: Hashable, Sendable {
   package var number: Int64
   package var kind: TaskKind
   package var state: TaskState
+  /// Scheme, host and port of the original URL, as ``Origin`` writes them: what concurrency is counted by.
+  package var origin: String
+  /// Sending the request again does no harm: its method is idempotent, or it carries an Idempotency-Key.
+  package var isRepeatable: Bool
   /// 0 … 255; 128 is URLSession's default of 0.5.
   package var priority: UInt8
   package var isDiscretionary: Bool
@@ -45,21 +49,25 @@ package struct TaskEntry: Hashable, Sendable {
   package var failures: Int64
   /// No attempt before this moment (backoff, Retry-After, `earliestBeginDate`).
   package var notBefore: WallInstant?
-  /// The task ends at this moment, whatever its state (`timeoutIntervalForResource`).
-  package var deadline: WallInstant
+  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may run
+  /// are subject to it.
+  package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
 
   package init(
-    id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, priority: UInt8 = 128,
-    isDiscretionary: Bool = false, received: Int64 = 0, sent: Int64 = 0, expected: Int64? = nil, attempts: Int64 = 0,
-    failures: Int64 = 0, notBefore: WallInstant? = nil, deadline: WallInstant, finishedAt: WallInstant? = nil
+    id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
+    isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false, received: Int64 = 0,
+    sent: Int64 = 0, expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
+    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil
   ) {
     self.id = id
     self.session = session
     self.number = number
     self.kind = kind
     self.state = state
+    self.origin = origin
+    self.isRepeatable = isRepeatable
     self.priority = priority
     self.isDiscretionary = isDiscretionary
     self.received = received
@@ -85,6 +93,8 @@ package struct TaskProgress: Hashable, Sendable {
   /// Why it failed, or why it waits after a failed attempt.
   package var failure: TransferFailure?
   package var cancelCause: CancelCause?
+  /// The coding that the collected bytes still have.
+  package var contentEncoding: String?
   /// Where the finished file stands: the destination, or the daemon's own folder.
   package var filePath: String?
   /// The spooled response body of an upload.
@@ -101,7 +111,8 @@ package struct TaskProgress: Hashable, Sendable {
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
     response: ResponseHead? = nil, failure: TransferFailure? = nil, cancelCause: CancelCause? = nil,
-    filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil, isLengthVerified: Bool = true,
+    contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
+    isLengthVerified: Bool = true,
     wasted: Int64 = 0, restarts: Int64 = 0
   ) {
     self.taskDescription = taskDescription
@@ -110,6 +121,7 @@ package struct TaskProgress: Hashable, Sendable {
     self.response = response
     self.failure = failure
     self.cancelCause = cancelCause
+    self.contentEncoding = contentEncoding
     self.filePath = filePath
     self.bodyPath = bodyPath
     self.sha256 = sha256

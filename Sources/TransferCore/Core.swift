@@ -1,0 +1,243 @@
+/// All decisions of the daemon: `(state, event) → effects`. It imports nothing, reads no clock and no file; what it knows
+/// of the world came in as an ``Event``.
+///
+/// Read on in `Core+Commands` (what clients ask), `Core+Attempts` (a task on the wire), `Core+Endings` (results),
+/// `Core+Deliveries` (who is told) and `Reconciliation` (what a restart makes of what it finds).
+package struct Core: Hashable, Sendable {
+  package struct Configuration: Hashable, Sendable {
+    /// Folder under which the daemon keeps part files and finished files, without a slash at its end.
+    package var managedFolder: String
+    /// Names the present boot of the machine.
+    package var bootID: String
+
+    package init(managedFolder: String, bootID: String) {
+      self.managedFolder = managedFolder
+      self.bootID = bootID
+    }
+  }
+
+  package let configuration: Configuration
+  package internal(set) var tasks = TaskTable()
+  package internal(set) var sessions = SessionTable()
+  var admission = Admission()
+  var timers = BinaryHeap<Timer>()
+  /// Tasks on their way to or on the wire.
+  var active: [TaskID: ActiveTask] = [:]
+  var attemptOwners: [AttemptID: TaskID] = [:]
+  /// Details in memory: of every active or changed task, and of some that wait.
+  var details: [TaskID: TaskDetails] = [:]
+  var detailsOrder: [TaskID] = []
+  /// Batches whose files are being looked at.
+  var intakes: [RequestToken: Intake] = [:]
+  /// Commands that wait until the details of their tasks are loaded.
+  var heldCommands: [HeldCommand] = []
+  /// Tasks whose details the store could not read.
+  var unreadable: Set<TaskID> = []
+  /// Restored tasks whose details are needed to finish what the last daemon began; see ``conclude(_:_:)``.
+  var unreconciled: Set<TaskID> = []
+  var destinationOwners: [UInt64: TaskID] = [:]
+  var keyOwners: [KeyDigest: TaskID] = [:]
+  var lastTaskID = TaskID(rawValue: 0)
+  var lastSessionID = SessionID(rawValue: 0)
+  var lastAttempt = AttemptID(rawValue: 0)
+  package internal(set) var degraded: String?
+  /// Events that were about nothing that exists any more.
+  package internal(set) var staleEvents = 0
+
+  // The work of one tick.
+  var effects: [Effect] = []
+  var changes: [StoreChange] = []
+  var dirtyTasks: [TaskID] = []
+  var random = RandomWords(seed: 0)
+
+  package init(_ configuration: Configuration) { self.configuration = configuration }
+
+  /// When something is due although no event came; nil: never.
+  package var nextDeadline: BootInstant? {
+    switch (admission.nextDeadline, timers.top?.at) {
+    case (let first?, let second?): min(first, second)
+    case (let first, let second): first ?? second
+    }
+  }
+
+  /// Takes one fact in.
+  package mutating func handle(_ event: Event, at now: ClockReading) -> [Effect] {
+    random = RandomWords(seed: now.randomWord ^ UInt64(bitPattern: lastAttempt.rawValue) ^ random.next())
+    switch event {
+    case .commanded(let command, let token): receive(command, token, now)
+    case .peerLeft(let peer): detach(peer, now)
+    case .prepared(let token, let prepared): accept(prepared, token, now)
+    case .detailsLoaded(let id, let loaded): take(loaded, of: id, now)
+    case .filesOpened(let attempt, let files): begin(attempt, files, now)
+    case .filesFailed(let attempt, let failure): filesFailed(attempt, failure, now)
+    case .responded(let attempt, let head, let verdict): note(head, verdict, attempt, now)
+    case .progressed(let attempt, let held, let sent): noteProgress(attempt, held: held, sent: sent)
+    case .synced(let attempt, let offset): noteSync(attempt, offset)
+    case .ended(let attempt, let ending, let requestWasSent): end(attempt, ending, requestWasSent, now)
+    case .finalized(let id, let outcome): finalized(id, outcome, now)
+    case .storeChanged(let reason): degraded = reason
+    }
+    return takeEffects()
+  }
+
+  /// Once a tick: what has become due, and tasks for the slots that are free.
+  package mutating func admit(at now: ClockReading) -> [Effect] {
+    fireTimers(now)
+    for id in admission.wake(at: now.boot) { line(up: id, now) }
+    while let id = admission.popCandidate(at: now.boot) {
+      tasks[id]?.isQueued = false
+      guard let cell = tasks[id], mayRun(cell, now) else { continue }
+      admission.occupy(cell.lane)
+      start(id, now)
+    }
+    return takeEffects()
+  }
+
+  /// The changes since the last call, one row at most once, in an order in which they can be applied.
+  package mutating func takeChanges() -> [StoreChange] {
+    var ordered: [StoreChange] = []
+    for record in sessions.takeDirty() { ordered.append(.putSession(record)) }
+    for id in dirtyTasks {
+      guard let cell = tasks[id] else { continue }
+      if cell.isNew, let held = details[id] {
+        ordered.append(.addTask(cell.entry, held))
+      } else {
+        ordered.append(.updateTask(cell.entry, progress: cell.isProgressDirty ? details[id]?.progress : nil))
+      }
+      tasks[id]?.clearDirt()
+    }
+    // A result of a task that came and went within the tick was never stored.
+    ordered += changes.filter { change in
+      guard case .addDelivery(let record) = change else { return true }
+      return sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
+    }
+    dirtyTasks.removeAll(keepingCapacity: true)
+    changes.removeAll(keepingCapacity: true)
+    evictDetails()
+    return ordered
+  }
+
+  /// Details where they are in memory; else the store has them.
+  package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
+
+  /// The task of an attempt that is on the wire.
+  package func taskOnWire(_ attempt: AttemptID) -> TaskID? { owner(attempt) }
+
+  package var runningCount: Int { admission.running }
+
+  /// Some work is unfinished, or a date lies ahead: the daemon must not go away.
+  package var hasUnfinishedWork: Bool { sessions.unfinishedCount > 0 || !intakes.isEmpty }
+
+  // MARK: Inside
+
+  private mutating func takeEffects() -> [Effect] {
+    defer { effects.removeAll(keepingCapacity: true) }
+    return effects
+  }
+
+  /// Notes that the row of a task must be written; `progress` also its second half.
+  mutating func touch(_ id: TaskID, progress: Bool = false) {
+    guard var cell = tasks[id] else { return }
+    if !cell.isDirty {
+      cell.isDirty = true
+      dirtyTasks.append(id)
+    }
+    if progress { cell.isProgressDirty = true }
+    tasks[id] = cell
+  }
+
+  mutating func keepResident(_ id: TaskID, _ held: TaskDetails) {
+    if details.updateValue(held, forKey: id) == nil { detailsOrder.append(id) }
+  }
+
+  /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
+  /// everything stays.
+  private mutating func evictDetails() {
+    guard degraded == nil, detailsOrder.count > 2 * Limits.residentDetails else { return }
+    var kept: [TaskID] = []
+    let excess = detailsOrder.count - Limits.residentDetails
+    for (index, id) in detailsOrder.enumerated() {
+      guard let cell = tasks[id] else {
+        details[id] = nil
+        continue
+      }
+      let isNeeded = active[id] != nil || cell.isDirty || cell.entry.state == .finalizing
+      if index < excess, !isNeeded { details[id] = nil } else { kept.append(id) }
+    }
+    detailsOrder = kept
+  }
+}
+
+/// A digest of (session, key): 128 bits, so that keys need not stay in memory as text.
+package struct KeyDigest: Hashable, Sendable {
+  private var high: UInt64
+  private var low: UInt64
+
+  package init(session: SessionID, key: String) {
+    high = FNV.hash(key, seed: UInt64(bitPattern: session.rawValue))
+    low = FNV.hash(key, seed: high ^ 0x9E37_79B9_7F4A_7C15)
+  }
+}
+
+/// FNV-1a with a seed; for tables inside one process, where nobody profits from a collision.
+package enum FNV {
+  package static func hash(_ text: String, seed: UInt64 = 0) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ seed
+    for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    return hash
+  }
+}
+
+/// Something that becomes due. Stale ones are recognised when they fire.
+package struct Timer: Hashable, Comparable, Sendable {
+  package enum Subject: Hashable, Sendable {
+    case deadline(TaskID)
+    case retention(TaskID)
+    case dataGrace(SessionID)
+    /// Placing a result failed for want of space.
+    case finalizing(TaskID)
+  }
+
+  package var at: BootInstant
+  package var subject: Subject
+
+  package static func < (left: Self, right: Self) -> Bool { left.at < right.at }
+}
+
+/// What is known of a task only while it is on its way to or on the wire.
+package struct ActiveTask: Hashable, Sendable {
+  package enum Phase: Hashable, Sendable {
+    case loading, opening, onTheWire
+  }
+
+  package var phase: Phase
+  package var attempt: AttemptID
+  /// This hop's request, without the fields that one attempt adds.
+  package var request: TransferRequest?
+  package var hops = 0
+  /// What this attempt asked to continue.
+  package var resume: ResumePoint?
+  package var verdict: ResponseVerdict?
+  package var head: ResponseHead?
+  /// Some byte of the representation arrived in this attempt.
+  package var madeProgress = false
+  package var beganAt: BootInstant
+}
+
+/// A command that waits for the store.
+package struct HeldCommand: Hashable, Sendable {
+  package var command: Command
+  package var token: RequestToken
+  package var missing: Set<TaskID>
+}
+
+/// A batch whose sources and destinations are being looked at.
+package struct Intake: Hashable, Sendable {
+  package var session: SessionID
+  package var slots: [Slot]
+
+  package enum Slot: Hashable, Sendable {
+    case settled(EnqueueOutcome)
+    case pending(TaskID, TaskDraft)
+  }
+}

@@ -1,0 +1,108 @@
+/// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick.
+package enum Effect: Hashable, Sendable {
+  case reply(RequestToken, Reply)
+  /// Tell those who watch the task.
+  case announce(TaskID, Announcement)
+  /// Offer a result to the attached client.
+  case offer(PeerID, DeliveryRecord)
+  case endSession(PeerID, SessionID)
+  case prepare(RequestToken, [PrepareOrder])
+  /// Undo a preparation that came too late or was refused.
+  case discardPreparation([TaskID])
+  case loadDetails(TaskID)
+  case openFiles(AttemptID, OpenOrder)
+  /// Put the request on the wire. `afterCommit`: the row must say so first, because sending it twice could do harm, or
+  /// because the row still describes a part file that this attempt may overwrite.
+  case begin(AttemptOrder, afterCommit: Bool)
+  /// Let the body reach the part file: the row has forgotten what was held before.
+  case releaseBody(AttemptID)
+  /// End the attempt; no event of it is wanted any more.
+  case stop(AttemptID)
+  case finalize(FinalizeOrder)
+  case removeFiles([String])
+
+  /// Whether the effect may run only when the changes of its tick are durable.
+  package var needsCommit: Bool {
+    switch self {
+    case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
+    case .announce(_, let announcement): announcement == .state
+    case .begin(_, let afterCommit): afterCommit
+    case .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize: false
+    }
+  }
+}
+
+package enum Announcement: Hashable, Sendable {
+  case state
+  case progress
+  /// The server accepted a resumption at this offset, or refused it (0).
+  case resumed(offset: Int64)
+  case response(ResponseHead)
+}
+
+/// Which files an attempt needs.
+package struct OpenOrder: Hashable, Sendable {
+  package var task: TaskID
+  /// Opened for writing, made when missing; never truncated here.
+  package var partPath: String?
+  package var source: UploadSource?
+
+  package init(task: TaskID, partPath: String?, source: UploadSource?) {
+    self.task = task
+    self.partPath = partPath
+    self.source = source
+  }
+}
+
+/// How a complete part file becomes a result.
+package struct FinalizeOrder: Hashable, Sendable {
+  package var task: TaskID
+  package var partPath: String
+  package var destination: Destination
+  /// Length that the part file must have, in bytes.
+  package var held: Int64
+  /// Undo this Content-Encoding first.
+  package var contentEncoding: String?
+  package var expectedSHA256: String?
+
+  package init(
+    task: TaskID, partPath: String, destination: Destination, held: Int64, contentEncoding: String?,
+    expectedSHA256: String?
+  ) {
+    self.task = task
+    self.partPath = partPath
+    self.destination = destination
+    self.held = held
+    self.contentEncoding = contentEncoding
+    self.expectedSHA256 = expectedSHA256
+  }
+}
+
+package enum Reply: Hashable, Sendable {
+  case sessionOpened(SessionID, nextTaskNumber: Int64, isNew: Bool)
+  case enqueued([EnqueueOutcome])
+  case identifiers(reached: [TaskID], unknown: [TaskID])
+  case done
+  case refused(Refusal)
+}
+
+package enum EnqueueOutcome: Hashable, Sendable {
+  case accepted(TaskID, number: Int64, existed: Bool, pin: PinKind?)
+  case refused(Refusal)
+}
+
+/// Why a command was not carried out. The names are those of the wire's errors.
+package struct Refusal: Hashable, Sendable {
+  package enum Name: String, CaseIterable, Hashable, Sendable {
+    case sessionInUse, sessionUnknown, sessionInvalidated, taskUnknown, destinationClaimed, destinationUnusable
+    case destinationExists, sourceMissing, sourceUnusable, degraded, tooManyTasks, invalidParameters
+  }
+
+  package var name: Name
+  package var message: String
+
+  package init(_ name: Name, _ message: String) {
+    self.name = name
+    self.message = message
+  }
+}

@@ -1,0 +1,129 @@
+/// A fact that reached the daemon, in the past tense. Events of an attempt, a peer or a task that is no more are dropped
+/// and counted: none can trap.
+package enum Event: Hashable, Sendable {
+  case commanded(Command, RequestToken)
+  case peerLeft(PeerID)
+  /// The worker looked at sources and destinations of one `enqueue`.
+  case prepared(RequestToken, [PreparedTask])
+  /// The store answered ``Effect/loadDetails(_:)``; nil when the row cannot be read.
+  case detailsLoaded(TaskID, TaskDetails?)
+  case filesOpened(AttemptID, OpenedFiles)
+  case filesFailed(AttemptID, TransferFailure)
+  case responded(AttemptID, ResponseHead, ResponseVerdict)
+  /// Bytes held in the part file (or given to the client), and body bytes sent.
+  case progressed(AttemptID, held: Int64, sent: Int64)
+  /// The part file is durable up to this offset.
+  case synced(AttemptID, offset: Int64)
+  /// The attempt is over and holds no descriptor. `requestWasSent`: some byte of the request may have reached the server.
+  case ended(AttemptID, AttemptEnd, requestWasSent: Bool)
+  case finalized(TaskID, FinalizeOutcome)
+  /// The store cannot write (a reason), or can again (nil).
+  case storeChanged(degraded: String?)
+}
+
+/// What a client asked for, checked by the shell: sizes, URLs and field syntax are in order.
+package enum Command: Hashable, Sendable {
+  case openSession(SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings)
+  case closeSession(SessionID)
+  case invalidateSession(SessionID, cancel: Bool)
+  case enqueue(SessionID, [TaskDraft])
+  case resume([TaskID])
+  case suspend([TaskID])
+  case cancel([TaskID])
+  /// Cancels what runs and forgets the task and its files.
+  case remove([TaskID])
+  case update(TaskID, TaskChange)
+  case acknowledge(SessionID, [DeliveryNumber])
+}
+
+/// A task as a client described it, before files were looked at.
+package struct TaskDraft: Hashable, Sendable {
+  package var kind: TaskKind
+  package var request: TransferRequest
+  package var origin: String
+  /// Absolute, not yet canonical.
+  package var sourcePath: String?
+  package var destination: Destination = .managed
+  package var expectedSHA256: String?
+  package var statusRule: StatusRule = .successOnly
+  package var keepsEncoding = false
+  package var requestTimeout: Duration = .seconds(60)
+  package var resourceTimeout: Duration = .seconds(604_800)
+  package var key: String?
+  package var taskDescription: String?
+  package var priority: UInt8 = 128
+  package var isDiscretionary = false
+  package var earliestBegin: WallInstant?
+  package var isSuspended = false
+
+  package init(kind: TaskKind, request: TransferRequest, origin: String) {
+    self.kind = kind
+    self.request = request
+    self.origin = origin
+  }
+
+  /// Idempotent by its method, or made so by a key that the server knows it by.
+  var isRepeatable: Bool {
+    kind != .data && (request.isIdempotent || request.headers.contains("Idempotency-Key"))
+  }
+}
+
+/// Absent members stay as they are.
+package struct TaskChange: Hashable, Sendable {
+  package var taskDescription: String?
+  package var priority: UInt8?
+  package var earliestBegin: WallInstant?
+
+  package init(taskDescription: String? = nil, priority: UInt8? = nil, earliestBegin: WallInstant? = nil) {
+    self.taskDescription = taskDescription
+    self.priority = priority
+    self.earliestBegin = earliestBegin
+  }
+}
+
+/// What the worker is to look at before a task is accepted.
+package struct PrepareOrder: Hashable, Sendable {
+  package var task: TaskID
+  package var sourcePath: String?
+  package var destination: Destination
+
+  package init(task: TaskID, sourcePath: String?, destination: Destination) {
+    self.task = task
+    self.sourcePath = sourcePath
+    self.destination = destination
+  }
+}
+
+package struct PreparedTask: Hashable, Sendable {
+  package var task: TaskID
+  package var outcome: Outcome
+
+  package enum Outcome: Hashable, Sendable {
+    /// The source is pinned; the destination is canonical.
+    case ready(source: UploadSource?, destination: Destination)
+    case refused(Refusal)
+  }
+
+  package init(task: TaskID, outcome: Outcome) {
+    self.task = task
+    self.outcome = outcome
+  }
+}
+
+package struct OpenedFiles: Hashable, Sendable {
+  /// The part file's own length in bytes; nil when the attempt has none.
+  package var partBytes: Int64?
+  /// Free bytes on the part file's filesystem; nil when unknown.
+  package var freeBytes: Int64?
+
+  package init(partBytes: Int64?, freeBytes: Int64?) {
+    self.partBytes = partBytes
+    self.freeBytes = freeBytes
+  }
+}
+
+package enum FinalizeOutcome: Hashable, Sendable {
+  /// Checked, durable and in its place.
+  case placed(path: String, bytes: Int64, sha256: String?)
+  case failed(TransferFailure)
+}

@@ -1,0 +1,24 @@
+/// Every bound of the core, each with its reason.
+package enum Limits {
+  /// Transfers at once over all hosts: each costs two descriptors and up to 64 KiB in flight.
+  package static let running = 64
+  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the store.
+  package static let residentDetails = 2048
+  /// Redirects that one attempt follows (design 10).
+  package static let redirects = 10
+  /// A result that nobody collects is kept so long.
+  package static let retention = Duration.seconds(7 * 86_400)
+  /// How long a data task waits for its client to come back.
+  package static let dataTaskGrace = Duration.seconds(30)
+  /// Unfinished tasks of one daemon: a million is the design's goal; beyond it enqueueing is refused.
+  package static let tasks = 2_000_000
+  /// How soon space is looked for again after a disk was full.
+  package static let spaceCheckInterval = Duration.seconds(5)
+  /// Restarts from 0 in a row that go at once; later ones wait like failures do.
+  package static let immediateRestarts: Int64 = 1
+  /// Digest mismatches that are answered by fetching once more.
+  package static let digestRetries: Int64 = 1
+  /// Deliveries offered to one client and not yet acknowledged.
+  package static let offeredDeliveries = 256
+  package static let resourceTimeout = Duration.seconds(10 * 365 * 86_400)
+}

@@ -1,0 +1,116 @@
+/// What a starting daemon makes of what its predecessor left. The table is the specification of crash safety:
+///
+/// | stored state | kind or property | becomes | why |
+/// |---|---|---|---|
+/// | suspended | any | suspended | a pause is durable |
+/// | waiting | any | waiting | remaining times come from the stored wall times |
+/// | running | download, upload; repeatable | waiting | no attempt outlives the daemon; the part file is continued |
+/// | running | not repeatable | failed (outcomeUnknown) | the server may have acted; sending twice could do harm |
+/// | running | data | failed (sessionDisconnected) | its client already has some of the bytes |
+/// | asking | any | asking | only the app can answer |
+/// | finalizing | any | finalizing | the result is in; checking and placing it are repeated and do no harm |
+/// | finished | results unacknowledged | offered again, with the same numbers | at least once |
+/// | finished | part file or pinned source left | they are removed (again) | removing follows the commit and may have been lost |
+/// | (no row) | file named by a task's id in the daemon's folders | removed by the shell, see ``Core/mustKeepFiles(of:)`` | a row is written before a file counts |
+extension Core {
+  /// A core that goes on from what was stored, and what is to be done first.
+  package static func restoring(
+    _ stored: StoredState, _ configuration: Configuration, at now: ClockReading
+  ) -> (core: Core, effects: [Effect]) {
+    var core = Core(configuration)
+    core.random = RandomWords(seed: now.randomWord)
+    core.lastTaskID = stored.lastTaskID
+    core.lastSessionID = stored.lastSessionID
+    for record in stored.sessions { core.sessions.insert(SessionCell(record: record), isStored: false) }
+    core.tasks.reserve(stored.tasks.count)
+    for entry in stored.tasks { core.restore(entry, now) }
+    core.timers = BinaryHeap(core.timers.elements)
+    for claim in stored.claims {
+      let digest = FNV.hash(claim.path)
+      core.destinationOwners[digest] = claim.task
+      core.tasks[claim.task]?.claim = digest
+    }
+    for key in stored.keys {
+      let digest = KeyDigest(session: key.session, key: key.key)
+      core.keyOwners[digest] = key.task
+      core.tasks[key.task]?.keyDigest = digest
+    }
+    for delivery in stored.deliveries {
+      core.sessions.update(delivery.session, isStored: false) { $0.deliveries.append(delivery) }
+    }
+    for entry in stored.tasks { core.reconcile(entry, now) }
+    for session in core.sessions.order {
+      core.settleSession(session, now)
+      core.retireIfEmpty(session)
+    }
+    defer { core.effects.removeAll() }
+    let effects = core.effects
+    core.effects.removeAll()
+    return (core, effects)
+  }
+
+  /// Whether files named by this id in the daemon's own folders belong to somebody.
+  package func mustKeepFiles(of id: TaskID) -> Bool { tasks[id] != nil || id > lastTaskID }
+
+  private mutating func restore(_ entry: TaskEntry, _ now: ClockReading) {
+    guard let session = sessions[entry.session] else { return }
+    let lane = admission.lane(
+      session: entry.session, origin: entry.origin, limit: session.record.network.maximumConnectionsPerHost)
+    var cell = TaskCell(entry: entry, lane: lane)
+    // A wall clock that was set back must not make a task wait for longer than any backoff or date allows.
+    cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), Limits.resourceTimeout) }
+    tasks.append(cell)
+    let isUnfinished = !entry.state.isFinished && entry.state != .suspended
+    sessions.update(entry.session, isStored: false) {
+      $0.taskCount += 1
+      if isUnfinished { $0.unfinished += 1 }
+    }
+    armDeadline(entry.id, now)
+    if let finishedAt = entry.finishedAt {
+      let left = min(max(Limits.retention - (now.wall - finishedAt), .zero), Limits.retention)
+      timers.push(Timer(at: now.boot + left, subject: .retention(entry.id)))
+    }
+  }
+
+  private mutating func reconcile(_ entry: TaskEntry, _ now: ClockReading) {
+    switch entry.state {
+    case .suspended, .asking: break
+    case .waiting: line(up: entry.id, now)
+    case .running:
+      if entry.isRepeatable {
+        tasks[entry.id]?.entry.state = .waiting
+        touch(entry.id)
+        line(up: entry.id, now)
+      } else {
+        loadToConclude(entry.id)
+      }
+    case .finalizing, .finished: loadToConclude(entry.id)
+    }
+  }
+
+  private mutating func loadToConclude(_ id: TaskID) {
+    unreconciled.insert(id)
+    effects.append(.loadDetails(id))
+  }
+
+  /// The second half of the table, for the states in which the details are needed.
+  mutating func conclude(_ id: TaskID, _ now: ClockReading) {
+    guard unreconciled.remove(id) != nil, let entry = tasks[id]?.entry else { return }
+    switch entry.state {
+    case .running:
+      let failure =
+        entry.kind == .data
+        ? Self.disconnected
+        : TransferFailure(
+          .outcomeUnknown, .permanent,
+          detail: "The daemon was stopped while the request was on its way. The server may have acted on it, so it was "
+            + "not sent again; an Idempotency-Key header would allow that.")
+      finish(id, .failed(failure), now)
+    case .finalizing: orderFinalizing(id)
+    case .finished(let ending):
+      let leftovers = leftovers(id, ending)
+      if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
+    case .suspended, .waiting, .asking: break
+    }
+  }
+}

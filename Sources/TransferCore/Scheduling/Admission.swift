@@ -1,0 +1,169 @@
+/// Decides which waiting task runs next. Tasks queue in lanes, one for each session and origin; a lane admits as many at
+/// once as the session allows for a host, and lanes take turns.
+///
+/// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
+/// waits, so that a server that returns is not met by a herd.
+package struct Admission: Hashable, Sendable {
+  private var lanes: [Lane] = []
+  private var laneIndex: [LaneKey: Int32] = [:]
+  /// Lanes that may have an admissible task, in the order of their turns.
+  private var turns: [Int32] = []
+  private var firstTurn = 0
+  private var delayed = BinaryHeap<Delayed>()
+  package private(set) var running = 0
+
+  package init() {}
+
+  private struct LaneKey: Hashable, Sendable {
+    var session: SessionID
+    var origin: String
+  }
+
+  private struct Lane: Hashable, Sendable {
+    var limit: Int
+    var running = 0
+    var ready = BinaryHeap<Ready>()
+    var notBefore: BootInstant?
+    var failures: Int64 = 0
+    var hasTurn = false
+
+    var isSuspect: Bool { failures > 0 }
+    var allowed: Int { isSuspect ? min(limit, 1) : limit }
+  }
+
+  private struct Ready: Hashable, Comparable, Sendable {
+    var rank: UInt8
+    var task: TaskID
+
+    static func < (left: Self, right: Self) -> Bool {
+      left.rank != right.rank ? left.rank < right.rank : left.task < right.task
+    }
+  }
+
+  private enum Sleeper: Hashable, Sendable {
+    case task(TaskID)
+    case lane(Int32)
+  }
+
+  private struct Delayed: Hashable, Comparable, Sendable {
+    var at: BootInstant
+    var sleeper: Sleeper
+
+    static func < (left: Self, right: Self) -> Bool { left.at < right.at }
+  }
+
+  package var nextDeadline: BootInstant? { delayed.top?.at }
+
+  /// The lane of a session and origin, made where it is new.
+  package mutating func lane(session: SessionID, origin: String, limit: Int) -> Int32 {
+    let key = LaneKey(session: session, origin: origin)
+    if let index = laneIndex[key] {
+      lanes[Int(index)].limit = limit
+      return index
+    }
+    let index = Int32(lanes.count)
+    lanes.append(Lane(limit: limit))
+    laneIndex[key] = index
+    return index
+  }
+
+  /// Puts a waiting task in line. `cell` is its cell in the table.
+  package mutating func enqueue(_ cell: inout TaskCell, at now: BootInstant) {
+    guard !cell.isQueued else { return }
+    if let wakeAt = cell.wakeAt, wakeAt > now {
+      delayed.push(Delayed(at: wakeAt, sleeper: .task(cell.entry.id)))
+      return
+    }
+    cell.isQueued = true
+    lanes[Int(cell.lane)].ready.push(Ready(rank: ~cell.entry.priority, task: cell.entry.id))
+    giveTurn(cell.lane)
+  }
+
+  /// Wakes what has slept long enough; the tasks among it are given back, to be put in line if they still wait.
+  package mutating func wake(at now: BootInstant) -> [TaskID] {
+    var woken: [TaskID] = []
+    while let top = delayed.top, top.at <= now {
+      _ = delayed.pop()
+      switch top.sleeper {
+      case .task(let id): woken.append(id)
+      case .lane(let index): giveTurn(index)
+      }
+    }
+    return woken
+  }
+
+  /// Takes the next candidate that a slot is free for out of its line; the caller either occupies the slot with it
+  /// (``occupy(_:)``) or, where it waits no more, asks again.
+  package mutating func popCandidate(at now: BootInstant) -> TaskID? {
+    while running < Limits.running, let index = popTurn() {
+      let lane = Int(index)
+      // Without a slot the lane gets its next turn from `release`, while it is held from `wake`.
+      if lanes[lane].running >= lanes[lane].allowed { continue }
+      if let notBefore = lanes[lane].notBefore, notBefore > now { continue }
+      guard let ready = lanes[lane].ready.pop() else { continue }
+      giveTurn(index)
+      return ready.task
+    }
+    return nil
+  }
+
+  package mutating func occupy(_ lane: Int32) {
+    lanes[Int(lane)].running += 1
+    running += 1
+  }
+
+  /// A running task gave its slot back.
+  package mutating func release(_ lane: Int32) {
+    lanes[Int(lane)].running -= 1
+    running -= 1
+    giveTurn(lane)
+  }
+
+  /// The host answered: the lane is trusted again.
+  package mutating func noteAnswer(_ lane: Int32) {
+    guard lanes[Int(lane)].isSuspect else { return }
+    lanes[Int(lane)].failures = 0
+    giveTurn(lane)
+  }
+
+  /// The host could not be reached. The lane waits, and then sends one probe.
+  package mutating func noteUnreachable(_ lane: Int32, at now: BootInstant, random: UInt64) {
+    lanes[Int(lane)].failures += 1
+    let delay = RetryPolicy.delay(failures: lanes[Int(lane)].failures, isDiscretionary: false, random: random)
+    hold(lane, until: now + delay)
+  }
+
+  /// The host asked to be left alone until then (Retry-After), for every task of the lane.
+  package mutating func hold(_ lane: Int32, until moment: BootInstant) {
+    if let notBefore = lanes[Int(lane)].notBefore, notBefore >= moment { return }
+    lanes[Int(lane)].notBefore = moment
+    delayed.push(Delayed(at: moment, sleeper: .lane(lane)))
+  }
+
+  package func heldUntil(_ lane: Int32) -> BootInstant? { lanes[Int(lane)].notBefore }
+  package func isFull(_ lane: Int32) -> Bool { lanes[Int(lane)].running >= lanes[Int(lane)].allowed }
+  package func runningInLane(_ lane: Int32) -> Int { lanes[Int(lane)].running }
+  package func limit(_ lane: Int32) -> Int { lanes[Int(lane)].allowed }
+
+  private mutating func giveTurn(_ lane: Int32) {
+    guard !lanes[Int(lane)].hasTurn, !lanes[Int(lane)].ready.isEmpty else { return }
+    lanes[Int(lane)].hasTurn = true
+    turns.append(lane)
+  }
+
+  private mutating func popTurn() -> Int32? {
+    guard firstTurn < turns.count else {
+      turns.removeAll(keepingCapacity: true)
+      firstTurn = 0
+      return nil
+    }
+    let lane = turns[firstTurn]
+    firstTurn += 1
+    if firstTurn > 1024, firstTurn * 2 > turns.count {
+      turns.removeFirst(firstTurn)
+      firstTurn = 0
+    }
+    lanes[Int(lane)].hasTurn = false
+    return lane
+  }
+}

@@ -1,0 +1,367 @@
+extension Core {
+  /// Carries a command out, at once or when the details that it needs have been loaded.
+  mutating func receive(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
+    let missing = command.tasksInDetail(self).filter {
+      tasks[$0] != nil && details[$0] == nil && !unreadable.contains($0)
+    }
+    if missing.isEmpty { return carryOut(command, token, now) }
+    heldCommands.append(HeldCommand(command: command, token: token, missing: Set(missing)))
+    for id in missing { effects.append(.loadDetails(id)) }
+  }
+
+  private mutating func carryOut(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
+    switch command {
+    case .openSession(let key, let attach, let collects, let network):
+      open(key, attach: attach, collects: collects, network: network, token, now)
+    case .closeSession(let id):
+      if sessions[id]?.attached == token.peer { release(id, now) }
+      effects.append(.reply(token, .done))
+    case .invalidateSession(let id, let cancel): invalidate(id, cancel: cancel, token, now)
+    case .enqueue(let id, let drafts): enqueue(drafts, in: id, token, now)
+    case .resume(let ids): each(ids, token) { core, id in core.resume(id, now) }
+    case .suspend(let ids): each(ids, token) { core, id in core.suspend(id, now) }
+    case .cancel(let ids): each(ids, token) { core, id in core.cancel(id, .requested, now) }
+    case .remove(let ids): each(ids, token) { core, id in core.remove(id, now) }
+    case .update(let id, let change): update(id, change, token, now)
+    case .acknowledge(let id, let numbers):
+      guard sessions[id] != nil else { return refuse(token, .sessionUnknown, "There is no session \(id).") }
+      for number in numbers { acknowledge(number, in: id, now) }
+      offerMore(id)
+      retireIfEmpty(id)
+      effects.append(.reply(token, .done))
+    }
+  }
+
+  func refusal(_ name: Refusal.Name, _ message: String) -> Reply { .refused(Refusal(name, message)) }
+
+  mutating func refuse(_ token: RequestToken, _ name: Refusal.Name, _ message: String) {
+    effects.append(.reply(token, refusal(name, message)))
+  }
+
+  private mutating func each(_ ids: [TaskID], _ token: RequestToken, _ body: (inout Core, TaskID) -> Void) {
+    var reached: [TaskID] = []
+    var unknown: [TaskID] = []
+    for id in ids {
+      if tasks[id] == nil {
+        unknown.append(id)
+      } else {
+        reached.append(id)
+        body(&self, id)
+      }
+    }
+    effects.append(.reply(token, .identifiers(reached: reached, unknown: unknown)))
+  }
+
+  // MARK: Sessions
+
+  private mutating func open(
+    _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, _ token: RequestToken,
+    _ now: ClockReading
+  ) {
+    let known = sessions[key]
+    if let known, let cell = sessions[known] {
+      if attach, let holder = cell.attached, holder != token.peer {
+        return refuse(
+          token, .sessionInUse,
+          "Another process is attached to the session \"\(key.identifier)\"; it must end or close the session first.")
+      }
+      if cell.record.network != network { sessions.update(known) { $0.record.network = network } }
+    } else if degraded != nil {
+      return refuseDegraded(token)
+    }
+    let id = known ?? makeSession(key, collects: collects, network: network)
+    guard let cell = sessions[id] else { return }
+    effects.append(
+      .reply(token, .sessionOpened(id, nextTaskNumber: cell.record.nextTaskNumber, isNew: known == nil)))
+    guard attach else { return }
+    sessions.update(id, isStored: false) {
+      $0.attached = token.peer
+      $0.deliveries.rewind()
+    }
+    offerMore(id)
+    wakeDataTasks(of: id, now)
+  }
+
+  private mutating func makeSession(_ key: SessionKey, collects: Bool, network: NetworkSettings) -> SessionID {
+    lastSessionID.rawValue += 1
+    let record = SessionRecord(id: lastSessionID, key: key, network: network, collectsResults: collects)
+    sessions.insert(SessionCell(record: record), isStored: true)
+    return lastSessionID
+  }
+
+  private mutating func invalidate(_ id: SessionID, cancel: Bool, _ token: RequestToken, _ now: ClockReading) {
+    guard sessions[id] != nil else { return refuse(token, .sessionUnknown, "There is no session \(id).") }
+    sessions.update(id) { $0.record.isInvalidated = true }
+    effects.append(.reply(token, .done))
+    if cancel {
+      for task in taskIDs(of: id) { self.cancel(task, .sessionInvalidated, now) }
+    }
+    retireIfEmpty(id)
+  }
+
+  func taskIDs(of session: SessionID) -> [TaskID] {
+    var ids: [TaskID] = []
+    tasks.forEach { if $0.entry.session == session { ids.append($0.entry.id) } }
+    return ids
+  }
+
+  // MARK: Enqueueing
+
+  private mutating func refuseDegraded(_ token: RequestToken) {
+    refuse(token, .degraded, "The daemon cannot store new work now: \(degraded ?? "")")
+  }
+
+  private mutating func enqueue(
+    _ drafts: [TaskDraft], in id: SessionID, _ token: RequestToken, _ now: ClockReading
+  ) {
+    guard let session = sessions[id] else { return refuse(token, .sessionUnknown, "There is no session \(id).") }
+    if session.record.isInvalidated {
+      return refuse(token, .sessionInvalidated, "The session was invalidated and takes no new tasks.")
+    }
+    if degraded != nil { return refuseDegraded(token) }
+    guard tasks.count + drafts.count <= Limits.tasks else {
+      return refuse(token, .tooManyTasks, "The daemon holds \(tasks.count) tasks; remove some first.")
+    }
+    var intake = Intake(session: id, slots: [])
+    var orders: [PrepareOrder] = []
+    for draft in drafts {
+      if let existing = existing(draft.key, in: id) {
+        intake.slots.append(.settled(existing))
+        continue
+      }
+      lastTaskID.rawValue += 1
+      intake.slots.append(.pending(lastTaskID, draft))
+      if draft.sourcePath != nil || draft.destination != .managed {
+        orders.append(PrepareOrder(task: lastTaskID, sourcePath: draft.sourcePath, destination: draft.destination))
+      }
+    }
+    intakes[token] = intake
+    if orders.isEmpty { accept([], token, now) } else { effects.append(.prepare(token, orders)) }
+  }
+
+  private func existing(_ key: String?, in session: SessionID) -> EnqueueOutcome? {
+    guard let key, let id = keyOwners[KeyDigest(session: session, key: key)], let cell = tasks[id] else { return nil }
+    return .accepted(id, number: cell.entry.number, existed: true, pin: details[id]?.plan.source?.pin)
+  }
+
+  /// The files of a batch were looked at: its tasks become real, all in one commit.
+  mutating func accept(_ prepared: [PreparedTask], _ token: RequestToken, _ now: ClockReading) {
+    guard let intake = intakes.removeValue(forKey: token) else {
+      staleEvents += 1
+      effects.append(.discardPreparation(prepared.map(\.task)))
+      return
+    }
+    var outcomes: [EnqueueOutcome] = []
+    var byTask: [TaskID: PreparedTask.Outcome] = [:]
+    for item in prepared { byTask[item.task] = item.outcome }
+    let isOpen = sessions[intake.session].map { !$0.record.isInvalidated } ?? false
+    for slot in intake.slots {
+      switch slot {
+      case .settled(let outcome): outcomes.append(outcome)
+      case .pending(let id, let draft):
+        let outcome = byTask[id] ?? .ready(source: nil, destination: draft.destination)
+        outcomes.append(isOpen ? settle(draft, as: id, outcome, in: intake.session, now) : sessionGone(id))
+      }
+    }
+    effects.append(.reply(token, .enqueued(outcomes)))
+  }
+
+  private mutating func sessionGone(_ id: TaskID) -> EnqueueOutcome {
+    effects.append(.discardPreparation([id]))
+    return .refused(Refusal(.sessionInvalidated, "The session was invalidated meanwhile."))
+  }
+
+  private mutating func settle(
+    _ draft: TaskDraft, as id: TaskID, _ outcome: PreparedTask.Outcome, in session: SessionID, _ now: ClockReading
+  ) -> EnqueueOutcome {
+    // The same key may have come twice in one batch, or in two whose files were looked at side by side.
+    if let existing = existing(draft.key, in: session) {
+      effects.append(.discardPreparation([id]))
+      return existing
+    }
+    switch outcome {
+    case .refused(let refusal): return .refused(refusal)
+    case .ready(let source, let destination):
+      if let refusal = claim(destination, for: id) {
+        effects.append(.discardPreparation([id]))
+        return .refused(refusal)
+      }
+      let number = add(draft, as: id, source: source, destination: destination, in: session, now)
+      return .accepted(id, number: number, existed: false, pin: source?.pin)
+    }
+  }
+
+  private mutating func claim(_ destination: Destination, for id: TaskID) -> Refusal? {
+    guard case .file(let path, _) = destination else { return nil }
+    let digest = FNV.hash(path)
+    if let owner = destinationOwners[digest] {
+      return Refusal(.destinationClaimed, "Task \(owner) already writes to \(path); cancel it or choose another path.")
+    }
+    destinationOwners[digest] = id
+    return nil
+  }
+
+  private mutating func add(
+    _ draft: TaskDraft, as id: TaskID, source: UploadSource?, destination: Destination, in session: SessionID,
+    _ now: ClockReading
+  ) -> Int64 {
+    guard let owner = sessions[session]?.record else { return 0 }
+    let number = owner.nextTaskNumber
+    let isStarted = !draft.isSuspended
+    let entry = TaskEntry(
+      id: id, session: session, number: number, kind: draft.kind, state: isStarted ? .waiting : .suspended,
+      origin: draft.origin, isRepeatable: draft.isRepeatable, priority: draft.priority,
+      isDiscretionary: draft.isDiscretionary, notBefore: draft.earliestBegin,
+      deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
+    let plan = TaskPlan(
+      kind: draft.kind, request: draft.request, source: source, destination: destination,
+      partPath: partPath(id, destination, app: owner.key.app), expectedSHA256: draft.expectedSHA256,
+      statusRule: draft.statusRule, keepsEncoding: draft.keepsEncoding, requestTimeout: draft.requestTimeout,
+      resourceTimeout: draft.resourceTimeout, key: draft.key, createdAt: now.wall)
+    let lane = admission.lane(
+      session: session, origin: draft.origin, limit: owner.network.maximumConnectionsPerHost)
+    var cell = TaskCell(entry: entry, lane: lane)
+    cell.isNew = true
+    cell.wakeAt = draft.earliestBegin.map { now.boot + ($0 - now.wall) }
+    cell.keyDigest = draft.key.map { KeyDigest(session: session, key: $0) }
+    if case .file(let path, _) = destination { cell.claim = FNV.hash(path) }
+    tasks.append(cell)
+    keepResident(
+      id,
+      TaskDetails(
+        plan: plan, progress: TaskProgress(taskDescription: draft.taskDescription, bootID: configuration.bootID)))
+    if let digest = cell.keyDigest { keyOwners[digest] = id }
+    sessions.update(session) {
+      $0.record.nextTaskNumber += 1
+      $0.taskCount += 1
+      if isStarted { $0.unfinished += 1 }
+    }
+    touch(id, progress: true)
+    if isStarted {
+      armDeadline(id, now)
+      line(up: id, now)
+    }
+    effects.append(.announce(id, .state))
+    return number
+  }
+
+  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a restart
+  /// can tell whose it is.
+  private func partPath(_ id: TaskID, _ destination: Destination, app: String) -> String {
+    switch destination {
+    case .managed: return managedPath(id, app: app)
+    case .file(let path, _):
+      guard let slash = path.lastIndex(of: "/") else { return "\(path).ferry-\(id)" }
+      // 255 bytes bound a name (POSIX NAME_MAX), and the final name may use all of them.
+      return "\(path[...slash]).ferry-\(id).part"
+    }
+  }
+
+  /// Where the daemon keeps a task's bytes that have no destination of their own.
+  package func managedPath(_ id: TaskID, app: String) -> String {
+    "\(configuration.managedFolder)/\(Self.folderName(app))/ferry-\(id).tmp"
+  }
+
+  /// An app's id as one folder name: no separator, nothing hidden, bounded.
+  package static func folderName(_ app: String) -> String {
+    let safe = app.unicodeScalars.map { scalar in
+      scalar == "/" || scalar.value < 0x20 || scalar.value == 0x7F ? "_" : String(scalar)
+    }.joined()
+    var name = String(decoding: safe.utf8.prefix(200), as: UTF8.self)
+    if name.isEmpty || name.hasPrefix(".") { name = "_" + name }
+    return name
+  }
+
+  // MARK: Changing tasks
+
+  private mutating func update(_ id: TaskID, _ change: TaskChange, _ token: RequestToken, _ now: ClockReading) {
+    guard tasks[id] != nil else { return refuse(token, .taskUnknown, "There is no task \(id).") }
+    if let priority = change.priority {
+      tasks[id]?.entry.priority = priority
+      touch(id)
+    }
+    if let earliest = change.earliestBegin {
+      tasks[id]?.entry.notBefore = earliest
+      tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
+      touch(id)
+      line(up: id, now)
+    }
+    if let text = change.taskDescription {
+      details[id]?.progress.taskDescription = text
+      touch(id, progress: true)
+    }
+    effects.append(.reply(token, .identifiers(reached: [id], unknown: [])))
+  }
+
+  mutating func resume(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    switch cell.entry.state {
+    case .suspended:
+      sessions.update(cell.entry.session, isStored: false) { $0.unfinished += 1 }
+      setState(.waiting, of: id)
+      if let held = details[id] { setDeadline(id, held.plan.resourceTimeout, now) }
+      line(up: id, now)
+    case .asking:
+      setState(.waiting, of: id)
+      line(up: id, now)
+    case .waiting:
+      // A person who resumes what waits after a failure wants it tried now.
+      guard cell.entry.failures > 0, cell.wakeAt.map({ $0 > now.boot }) == true else { return }
+      tasks[id]?.entry.notBefore = nil
+      tasks[id]?.wakeAt = nil
+      touch(id)
+      line(up: id, now)
+    case .running, .finalizing, .finished: return
+    }
+  }
+
+  mutating func suspend(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    switch cell.entry.state {
+    case .waiting, .asking: break
+    case .running: leaveWire(id)
+    case .suspended, .finalizing, .finished: return
+    }
+    sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
+    tasks[id]?.entry.deadline = nil
+    setState(.suspended, of: id)
+    settleSession(cell.entry.session, now)
+  }
+
+  mutating func cancel(_ id: TaskID, _ cause: CancelCause, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    switch cell.entry.state {
+    case .finished, .finalizing: return
+    case .running: leaveWire(id)
+    case .suspended, .waiting, .asking: break
+    }
+    finish(id, .cancelled(cause), now)
+  }
+
+  mutating func remove(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    if case .running = cell.entry.state { leaveWire(id) }
+    if !cell.entry.state.isFinished, cell.entry.state != .suspended {
+      sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
+    }
+    forget(id, now)
+  }
+
+  mutating func setState(_ state: TaskState, of id: TaskID) {
+    tasks[id]?.entry.state = state
+    touch(id)
+    effects.append(.announce(id, .state))
+  }
+}
+
+extension Command {
+  /// The tasks whose details must be in memory to carry the command out.
+  func tasksInDetail(_ core: Core) -> [TaskID] {
+    switch self {
+    case .resume(let ids), .suspend(let ids), .cancel(let ids), .remove(let ids): ids
+    case .update(let id, _): [id]
+    case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
+    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge: []
+    }
+  }
+}

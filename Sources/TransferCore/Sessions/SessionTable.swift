@@ -1,0 +1,69 @@
+/// A session in memory.
+package struct SessionCell: Hashable, Sendable {
+  package var record: SessionRecord
+  package var attached: PeerID?
+  package var deliveries = DeliveryQueue()
+  /// Tasks that will go on by themselves or by an answer: waiting, running, asking or finalizing.
+  package var unfinished = 0
+  /// All tasks, finished ones included.
+  package var taskCount = 0
+  package var isDirty = false
+
+  package init(record: SessionRecord) { self.record = record }
+}
+
+/// All sessions, in the order in which they were made.
+package struct SessionTable: Hashable, Sendable {
+  private var cells: [SessionID: SessionCell] = [:]
+  private var byKey: [SessionKey: SessionID] = [:]
+  package private(set) var order: [SessionID] = []
+  private var dirty: [SessionID] = []
+  package private(set) var unfinishedCount = 0
+
+  package init() {}
+
+  package var count: Int { order.count }
+
+  package subscript(id: SessionID) -> SessionCell? { cells[id] }
+  package subscript(key: SessionKey) -> SessionID? { byKey[key] }
+
+  /// Changes a session; the change of its record is written at the end of the tick.
+  mutating func update(_ id: SessionID, isStored: Bool = true, _ body: (inout SessionCell) -> Void) {
+    guard var cell = cells.removeValue(forKey: id) else { return }
+    let before = cell.unfinished
+    body(&cell)
+    unfinishedCount += cell.unfinished - before
+    if isStored, !cell.isDirty {
+      cell.isDirty = true
+      dirty.append(id)
+    }
+    cells[id] = cell
+  }
+
+  mutating func insert(_ cell: SessionCell, isStored: Bool) {
+    let id = cell.record.id
+    guard cells[id] == nil else { return }
+    order.append(id)
+    byKey[cell.record.key] = id
+    unfinishedCount += cell.unfinished
+    cells[id] = cell
+    if isStored { update(id) { _ in } }
+  }
+
+  mutating func remove(_ id: SessionID) {
+    guard let cell = cells.removeValue(forKey: id) else { return }
+    unfinishedCount -= cell.unfinished
+    byKey[cell.record.key] = nil
+    order.removeAll { $0 == id }
+  }
+
+  mutating func takeDirty() -> [SessionRecord] {
+    let taken = dirty
+    dirty.removeAll(keepingCapacity: true)
+    return taken.compactMap { id in
+      guard cells[id] != nil else { return nil }
+      cells[id]?.isDirty = false
+      return cells[id]?.record
+    }
+  }
+}

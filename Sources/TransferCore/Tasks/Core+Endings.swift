@@ -1,0 +1,292 @@
+extension Core {
+  enum Result {
+    case succeeded
+    case failed(TransferFailure)
+    case cancelled(CancelCause)
+  }
+
+  // MARK: After an attempt
+
+  /// The verdict was one that used nothing of the body.
+  mutating func settle(_ verdict: ResponseVerdict?, of id: TaskID, _ now: ClockReading) {
+    switch verdict {
+    case .alreadyComplete:
+      guard let held = details[id], let point = held.progress.resumePoint else { return retry(id, nil, now) }
+      let length = point.total ?? tasks[id]?.entry.received ?? point.offset
+      finalize(id, held: length, encoding: held.progress.response?.contentEncodingToUndo, now)
+    case .restart(let reason): restart(id, reason, now)
+    case .retryLater(let failure): settle(failure, of: id, now)
+    case .ask(let failure):
+      details[id]?.progress.failure = failure
+      setState(.asking, of: id)
+      touch(id, progress: true)
+    case .reject(let failure): finish(id, .failed(failure), now)
+    case .takeWhole, .continueAt, .redirect, nil:
+      // The engine ended an attempt in a way that its verdict does not allow; the task is tried again.
+      let failure = TransferFailure(.internalFault, .transient, detail: "The attempt ended without a result.")
+      settle(failure, of: id, now)
+    }
+  }
+
+  /// What is held is of no use: it is forgotten, and the whole is asked for.
+  private mutating func restart(_ id: TaskID, _ reason: String, _ now: ClockReading) {
+    guard let held = details[id] else { return }
+    details[id]?.progress.wasted += tasks[id]?.entry.received ?? 0
+    details[id]?.progress.resumePoint = nil
+    details[id]?.progress.restarts += 1
+    tasks[id]?.entry.received = 0
+    touch(id, progress: true)
+    if held.progress.restarts < Limits.immediateRestarts {
+      setState(.waiting, of: id)
+      return line(up: id, now)
+    }
+    settle(TransferFailure(.rangeUnsatisfiable, .transient, detail: reason), of: id, now)
+  }
+
+  /// An attempt failed: again later, or the end.
+  mutating func settle(_ failure: TransferFailure, of id: TaskID, _ now: ClockReading) {
+    switch failure.retryability {
+    case .permanent: finish(id, .failed(failure), now)
+    case .transient: retry(id, failure, now)
+    }
+  }
+
+  private mutating func retry(_ id: TaskID, _ failure: TransferFailure?, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    let failures = cell.entry.failures + 1
+    var delay = RetryPolicy.delay(
+      failures: failures, isDiscretionary: cell.entry.isDiscretionary, random: random.next())
+    if failure?.code == .noSpace { delay = Limits.spaceCheckInterval }
+    if let seconds = failure?.retryAfterSeconds {
+      delay = .seconds(seconds)
+      admission.hold(cell.lane, until: now.boot + delay)
+    }
+    details[id]?.progress.failure = failure
+    tasks[id]?.entry.failures = failures
+    tasks[id]?.entry.notBefore = now.wall + delay
+    tasks[id]?.wakeAt = now.boot + delay
+    setState(.waiting, of: id)
+    touch(id, progress: true)
+    line(up: id, now)
+  }
+
+  // MARK: Finalizing
+
+  /// All bytes are in. The slot is free; the worker checks, syncs and places them.
+  mutating func finalize(_ id: TaskID, held: Int64, encoding: String?, _ now: ClockReading) {
+    guard let kind = tasks[id]?.entry.kind else { return }
+    tasks[id]?.entry.received = held
+    details[id]?.progress.contentEncoding = encoding
+    tasks[id]?.entry.state = .finalizing
+    effects.append(.announce(id, .state))
+    // Fetching a file again does no harm, so its row need not say this; the answer to an upload must not be lost.
+    if kind == .upload { touch(id, progress: true) }
+    orderFinalizing(id)
+  }
+
+  mutating func orderFinalizing(_ id: TaskID) {
+    guard let held = details[id], let entry = tasks[id]?.entry, entry.state == .finalizing else { return }
+    let plan = held.plan
+    effects.append(
+      .finalize(
+        FinalizeOrder(
+          task: id, partPath: plan.partPath, destination: plan.kind == .upload ? .managed : plan.destination,
+          held: entry.received, contentEncoding: plan.keepsEncoding ? nil : held.progress.contentEncoding,
+          expectedSHA256: plan.expectedSHA256)))
+  }
+
+  mutating func finalized(_ id: TaskID, _ outcome: FinalizeOutcome, _ now: ClockReading) {
+    guard let cell = tasks[id], cell.entry.state == .finalizing, let held = details[id] else {
+      if case .placed(let path, _, _) = outcome, path.hasPrefix(configuration.managedFolder + "/") {
+        effects.append(.removeFiles([path]))
+      }
+      return dropStale()
+    }
+    switch outcome {
+    case .placed(let path, let bytes, let digest):
+      details[id]?.progress.sha256 = digest
+      if cell.entry.kind == .upload {
+        details[id]?.progress.bodyPath = bytes > 0 ? path : nil
+        if bytes == 0 { effects.append(.removeFiles([path])) }
+      } else {
+        details[id]?.progress.filePath = path
+      }
+      tasks[id]?.entry.received = bytes
+      tasks[id]?.entry.expected = bytes
+      finish(id, .succeeded, now)
+    case .failed(let failure):
+      if failure.code == .noSpace {
+        // The bytes are there; only their place is missing. Nothing is fetched or sent again for that.
+        details[id]?.progress.failure = failure
+        touch(id, progress: true)
+        timers.push(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .finalizing(id)))
+        return
+      }
+      // The server has answered: an upload is not repeated because its answer's body was lost on our disk.
+      if cell.entry.kind == .upload { return finish(id, .failed(failure), now) }
+      if failure.code == .digestMismatch { return digestMismatch(id, held, failure, now) }
+      if failure.code == .partFileLost || failure.code == .lengthMismatch {
+        details[id]?.progress.resumePoint = nil
+      }
+      settle(failure, of: id, now)
+    }
+  }
+
+  /// Failure case 9: wrong bytes are thrown away, and fetched once more.
+  private mutating func digestMismatch(
+    _ id: TaskID, _ held: TaskDetails, _ failure: TransferFailure, _ now: ClockReading
+  ) {
+    details[id]?.progress.resumePoint = nil
+    details[id]?.progress.wasted += tasks[id]?.entry.received ?? 0
+    details[id]?.progress.restarts += 1
+    tasks[id]?.entry.received = 0
+    touch(id, progress: true)
+    if held.progress.restarts < Limits.digestRetries {
+      var again = failure
+      again.retryability = .transient
+      return settle(again, of: id, now)
+    }
+    finish(id, .failed(failure), now)
+  }
+
+  // MARK: The end
+
+  mutating func finish(_ id: TaskID, _ result: Result, _ now: ClockReading) {
+    guard let cell = tasks[id], !cell.entry.state.isFinished, let session = sessions[cell.entry.session] else { return }
+    let wasUnfinished = cell.entry.state != .suspended
+    let ending: TaskState.Ending
+    switch result {
+    case .succeeded:
+      details[id]?.progress.failure = nil
+      ending = .succeeded
+    case .failed(let failure):
+      details[id]?.progress.failure = failure
+      ending = .failed
+    case .cancelled(let cause):
+      details[id]?.progress.cancelCause = cause
+      ending = .cancelled
+    }
+    tasks[id]?.entry.state = .finished(ending)
+    let leftovers = leftovers(id, ending)
+    tasks[id]?.entry.finishedAt = now.wall
+    tasks[id]?.entry.notBefore = nil
+    tasks[id]?.entry.deadline = nil
+    tasks[id]?.wakeAt = nil
+    tasks[id]?.deadlineAt = nil
+    dropClaim(id)
+    touch(id, progress: true)
+    effects.append(.announce(id, .state))
+    if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
+    timers.push(Timer(at: now.boot + Limits.retention, subject: .retention(id)))
+    if wasUnfinished { sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 } }
+    if session.record.collectsResults { queueResults(id, now) }
+    settleSession(cell.entry.session, now)
+  }
+
+  /// Files that a finished task does not need. They go after the commit that says that it has finished, for until then
+  /// they prove what was done.
+  func leftovers(_ id: TaskID, _ ending: TaskState.Ending) -> [String] {
+    guard let held = details[id] else { return [] }
+    let keepsPart =
+      switch ending {
+      // A managed file *is* its part file; at a destination the result has a name of its own by now.
+      case .succeeded: held.plan.kind == .upload || held.plan.destination == .managed
+      // What was fetched completely is not thrown away because its place was taken meanwhile.
+      case .failed: held.progress.failure?.code == .fileExists
+      case .cancelled: false
+      }
+    return (keepsPart ? [] : [held.plan.partPath]) + pinnedSource(id)
+  }
+
+  private func pinnedSource(_ id: TaskID) -> [String] {
+    guard let source = details[id]?.plan.source, source.pin != .none else { return [] }
+    return [source.pinnedPath]
+  }
+
+  private mutating func dropClaim(_ id: TaskID) {
+    guard let claim = tasks[id]?.claim, claim != 0 else { return }
+    if destinationOwners[claim] == id { destinationOwners[claim] = nil }
+    tasks[id]?.claim = 0
+  }
+
+  /// The task and all that the daemon holds of it go away. Its file at a destination stays.
+  mutating func forget(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
+    var files = [managedPath(id, app: session.key.app)]
+    if let held = details[id] {
+      if cell.entry.state != .finished(.succeeded), held.plan.partPath != files[0] { files.append(held.plan.partPath) }
+      files += pinnedSource(id)
+    }
+    dropClaim(id)
+    if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
+    sessions.update(cell.entry.session, isStored: false) {
+      _ = $0.deliveries.removeAll(of: id)
+      $0.taskCount -= 1
+    }
+    tasks[id] = nil
+    details[id] = nil
+    unreadable.remove(id)
+    if !cell.isNew { changes.append(.removeTask(id)) }
+    effects.append(.removeFiles(files))
+    settleSession(cell.entry.session, now)
+    retireIfEmpty(cell.entry.session)
+  }
+
+  // MARK: Time
+
+  mutating func setDeadline(_ id: TaskID, _ timeout: Duration, _ now: ClockReading) {
+    tasks[id]?.entry.deadline = now.wall + timeout
+    touch(id)
+    armDeadline(id, now)
+  }
+
+  /// Turns the stored wall time into this boot's clock; a wall clock that jumped cannot move it further than the longest
+  /// timeout that there is.
+  mutating func armDeadline(_ id: TaskID, _ now: ClockReading) {
+    guard let deadline = tasks[id]?.entry.deadline else { return }
+    let remaining = min(max(deadline - now.wall, .zero), Limits.resourceTimeout)
+    let due = now.boot + remaining
+    tasks[id]?.deadlineAt = due
+    timers.push(Timer(at: due, subject: .deadline(id)))
+  }
+
+  mutating func fireTimers(_ now: ClockReading) {
+    while let timer = timers.top, timer.at <= now.boot {
+      _ = timers.pop()
+      switch timer.subject {
+      case .deadline(let id):
+        guard let due = tasks[id]?.deadlineAt, due <= now.boot else { continue }
+        if details[id] == nil, !unreadable.contains(id) { effects.append(.loadDetails(id)) } else { timeOut(id, now) }
+      case .retention(let id): forgetIfExpired(id, now)
+      case .dataGrace(let session): endDataTasks(of: session, now)
+      case .finalizing(let id): orderFinalizing(id)
+      }
+    }
+  }
+
+  mutating func timeOut(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id] else { return }
+    switch cell.entry.state {
+    case .suspended, .finished, .finalizing: return
+    case .running: leaveWire(id)
+    case .waiting, .asking: break
+    }
+    let last = details[id]?.progress.failure.map { " The last attempt: \($0.detail)" } ?? ""
+    finish(
+      id,
+      .failed(
+        TransferFailure(.resourceTimedOut, .permanent, detail: "The task did not finish within its time.\(last)")), now)
+  }
+
+  /// A result that nobody collected in its retention goes.
+  mutating func forgetIfExpired(_ id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id], cell.entry.state.isFinished, let finishedAt = cell.entry.finishedAt,
+      now.wall - finishedAt >= Limits.retention
+    else { return }
+    if details[id] == nil, cell.entry.state == .finished(.failed), !unreadable.contains(id) {
+      effects.append(.loadDetails(id))
+    } else {
+      forget(id, now)
+    }
+  }
+}
