@@ -1,5 +1,6 @@
 import Glibc
 import LinuxSystem
+import TransferCore
 import WireProtocol
 
 /// Follows tasks to their ends: shows progress on a terminal, and lets go at Ctrl-C.

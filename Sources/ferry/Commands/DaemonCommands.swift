@@ -1,4 +1,5 @@
 import LinuxSystem
+import TransferCore
 import WireProtocol
 
 /// `daemon status|start|stop|log`.

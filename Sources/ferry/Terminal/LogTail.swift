@@ -1,5 +1,6 @@
 import Glibc
 import LinuxSystem
+import TransferCore
 
 /// The end of a log file.
 enum LogTail {

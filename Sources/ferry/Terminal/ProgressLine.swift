@@ -1,4 +1,5 @@
 import LinuxSystem
+import TransferCore
 
 /// One line on a terminal, drawn over again and again and gone at the end. Without a terminal it does nothing.
 ///
