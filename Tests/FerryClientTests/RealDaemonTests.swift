@@ -201,6 +201,13 @@ import WireProtocol
       try await session.download(Self.address(server, "/x"), to: taken)
     }
     #expect(claimed?.code == .destinationClaimed)
+    // The daemon refuses a batch with a malformed task as a whole; the others must be accepted all the same.
+    var wrong = TaskOptions()
+    wrong.headers = [Header("not a token", "x")]
+    let many = try await session.enqueue(
+      (0..<9).map { .download(try Self.address(server, "/x"), options: $0 == 6 ? wrong : suspended) })
+    #expect(many.map { (try? $0.get()) != nil } == (0..<9).map { $0 != 6 })
+    #expect(Set(many.compactMap { try? $0.get().id }).count == 8)
     try await session.resume(first)
     guard case .failed(let failure) = try await session.outcome(of: first) else { throw TimedOut() }
     #expect(failure.code == "httpStatus")
