@@ -237,6 +237,10 @@
         let text = "The daemon carries no body for a \(kind.rawValue) task; use uploadTask(with:fromFile:)."
         return refused(make, request, FailureTranslation.make(.unsupportedURL, text, url: request.url))
       }
+      guard RequestTranslation.fitsMessage(wire) else {
+        let text = "The request's URL and headers are too long for the daemon."
+        return refused(make, request, FailureTranslation.make(.dataLengthExceedsMaximum, text, url: request.url))
+      }
       if !isAttached { registry.attachAgain(self) }
       return registry.holding {
         let (id, failure) = state.withLock { ($0.id, $0.invalidation ?? $0.disconnection) }

@@ -325,6 +325,22 @@ struct SessionTests {
     #expect(await recorder.messages(2).last == "complete -1 -1002")
   }
 
+  @Test("what is too long for a message is refused before it costs the connection")
+  func tooLong() async {
+    let stage = Stage()
+    let recorder = Recorder()
+    let session = stage.session(recorder)
+    var request = URLRequest(url: url)
+    request.setValue(String(repeating: "x", count: 1 << 20), forHTTPHeaderField: "X")
+    let task = session.downloadTask(with: request)
+    task.resume()
+    #expect(await recorder.messages(2).last == "complete -1 -1103")
+    let taken = session.downloadTask(with: url)
+    let before = stage.daemon.requests.count
+    taken.taskDescription = String(repeating: "x", count: 1 << 20)
+    #expect(stage.daemon.requests.count == before)
+  }
+
   @Test("a second object of one identifier is bound to the first")
   func secondObject() async {
     let stage = Stage()
