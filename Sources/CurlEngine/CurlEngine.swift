@@ -146,6 +146,12 @@ package struct EngineUnavailable: Error, Hashable {
     context.queue.drop(attempt)
   }
 
+  package func releaseBody(_ attempt: AttemptID) {
+    guard let transfer = transfers[attempt] else { return }
+    context.now = BootClock.now
+    release(transfer, .record)
+  }
+
   package func pause(_ attempt: AttemptID) { transfers[attempt]?.hold(.client) }
 
   package func unpause(_ attempt: AttemptID) {
@@ -256,6 +262,7 @@ package struct EngineUnavailable: Error, Hashable {
     guard let result = transfer.result, transfers[transfer.order.attempt] === transfer,
       transfer.sink?.isBusy != true, transfer.upload?.isBusy != true
     else { return }
+    transfer.tell()
     transfer.flush()
     context.queue.append(.ended(transfer.order.attempt, transfer.end(result), transfer.facts()))
     remove(transfer)
@@ -349,6 +356,9 @@ package struct EngineUnavailable: Error, Hashable {
 
   private func take(_ report: FileReport, _ transfer: EasyTransfer) {
     switch report {
+    case .began(_, let error):
+      if let failure = transfer.sink?.began(error: error) { return breakOff(transfer, failure) }
+      transfer.tellResponse()
     case .wrote(_, let bytes, let error):
       if let failure = transfer.sink?.wrote(bytes: bytes, error: error) { return breakOff(transfer, failure) }
       releaseDisk(transfer)

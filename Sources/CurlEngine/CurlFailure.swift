@@ -96,9 +96,9 @@ enum CurlFailure {
 
   private static func connectRow(_ facts: Circumstances) -> Row {
     switch Int32(truncatingIfNeeded: facts.systemError) {
-    case SystemError.networkUnreachable, SystemError.networkDown:
+    case ErrorNumber.networkUnreachable, ErrorNumber.networkDown:
       (.networkUnavailable, .transient, "the network cannot be reached.")
-    case SystemError.timedOut: (.timedOut, .transient, "no answer to the connection attempt.")
+    case ErrorNumber.timedOut: (.timedOut, .transient, "no answer to the connection attempt.")
     default: (.connectionRefused, .transient, "the connection was refused or the host cannot be reached.")
     }
   }

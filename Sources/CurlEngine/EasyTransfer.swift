@@ -10,6 +10,8 @@ final class EasyTransfer {
     static let client = Holds(rawValue: 1)
     static let disk = Holds(rawValue: 2)
     static let drain = Holds(rawValue: 4)
+    /// The row still vouches for the bytes that this body replaces.
+    static let record = Holds(rawValue: 8)
   }
 
   let order: AttemptOrder
@@ -48,6 +50,7 @@ final class EasyTransfer {
   private(set) var isConnected = false
 
   private(set) var isUntold = false
+  private var hasToldResponse = false
   private var clientBytes: [UInt8] = []
 
   init(
@@ -95,8 +98,8 @@ final class EasyTransfer {
     }
     self.head = head
     self.verdict = verdict
-    context.queue.append(.responded(order.attempt, head, verdict))
-    tell()
+    if verdict == .takeWhole, order.judgement.resume != nil { holds.insert(.record) }
+    tellResponse()
     guard discards else { return true }
     drainDeadline = context.now + EngineLimits.drainTime
     context.scan(by: context.now + EngineLimits.drainTime)
@@ -266,8 +269,16 @@ final class EasyTransfer {
 
   // MARK: Telling
 
+  /// Tells the verdict once the part file is cut: a row that names the new validator must not meet the old bytes.
+  func tellResponse() {
+    guard !hasToldResponse, let head, let verdict, sink?.isBeginning != true else { return }
+    hasToldResponse = true
+    context.queue.append(.responded(order.attempt, head, verdict))
+    tell()
+  }
+
   /// Counters changed: the next drain tells them.
-  private func tell() {
+  func tell() {
     guard !isUntold else { return }
     isUntold = true
     context.untold.append(self)
@@ -280,6 +291,8 @@ final class EasyTransfer {
   func flush() {
     guard isUntold else { return }
     isUntold = false
+    // The verdict comes first, and brings the counters with it.
+    if verdict != nil, !hasToldResponse { return }
     if !clientBytes.isEmpty {
       context.queue.append(.received(order.attempt, clientBytes))
       clientBytes = []

@@ -33,7 +33,9 @@ final class EngineContext {
 
 /// What a worker's thread has to say of an attempt's files.
 enum FileReport: Sendable {
-  /// One queued write (or the truncation before them) is done; `bytes` are no longer outstanding.
+  /// The part file was cut to the accepted offset.
+  case began(AttemptID, error: Int32)
+  /// One queued write is done; `bytes` are no longer outstanding.
   case wrote(AttemptID, bytes: Int, error: Int32)
   case synced(AttemptID, offset: Int64, error: Int32)
   case read(AttemptID, bytes: [UInt8], error: Int32)
@@ -41,7 +43,7 @@ enum FileReport: Sendable {
 
   var attempt: AttemptID {
     switch self {
-    case .wrote(let attempt, _, _), .synced(let attempt, _, _), .read(let attempt, _, _),
+    case .began(let attempt, _), .wrote(let attempt, _, _), .synced(let attempt, _, _), .read(let attempt, _, _),
       .identified(let attempt, _, _):
       attempt
     }

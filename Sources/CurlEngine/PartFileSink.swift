@@ -55,9 +55,20 @@ final class PartFileSink {
   func stopSyncing() { isClosing = true }
 
   /// No queued call of this sink touches the file any more.
-  func abandon() { file.fail(SystemError.cancelled) }
+  func abandon() { file.fail(ErrorNumber.cancelled) }
 
-  /// Cuts the file to the offset at which the body goes on. Nil on success.
+  /// A worker still cuts the file.
+  private(set) var isBeginning = false
+
+  /// Takes in a worker's report on the cut. Nil unless it failed.
+  func began(error: Int32) -> TransferFailure? {
+    outstandingCalls -= 1
+    isBeginning = false
+    return error == 0 ? nil : SystemFailure.writing(error)
+  }
+
+  /// Cuts the file to the offset at which the body goes on; `isBeginning` tells whether a worker is still at it. Nil on
+  /// success.
   func begin(at start: Int64) -> TransferFailure? {
     guard start <= offset else {
       return TransferFailure(
@@ -68,8 +79,15 @@ final class PartFileSink {
       if access.isLocal {
         let error = file.truncate(to: start)
         if error != 0 { return SystemFailure.writing(error) }
-      } else if !enqueue(bytes: 0, { $0.truncate(to: start) }) {
-        return Self.queueFull
+      } else {
+        let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
+          let error = file.truncate(to: start)
+          if error != 0 { file.fail(error) }
+          reports.post(.began(attempt, error: error))
+        }
+        guard isTaken else { return Self.queueFull }
+        outstandingCalls += 1
+        isBeginning = true
       }
     }
     offset = start

@@ -1,7 +1,7 @@
 import Glibc
 import TransferCore
 
-enum SystemError {
+enum ErrorNumber {
   static let networkUnreachable = ENETUNREACH
   static let networkDown = ENETDOWN
   static let timedOut = ETIMEDOUT

@@ -11,6 +11,10 @@ package protocol TransferEngine: AnyObject {
   func start(_ order: AttemptOrder, part: PartFile?, body: BodyFile?)
   /// Takes an attempt off the wire. No event of it, also of those not yet drained, is seen afterwards.
   func stop(_ attempt: AttemptID)
+  /// Lets the body reach the part file. Needed once after `.responded` with `takeWhole` to an order that asked to
+  /// continue (`judgement.resume`): until then the file is cut to nothing, and stays so, because the row that vouches
+  /// for the old bytes must be gone before new ones stand in their place. Harmless otherwise.
+  func releaseBody(_ attempt: AttemptID)
   /// Stops receiving (backpressure of a data task's client); the no-progress watchdog rests meanwhile.
   func pause(_ attempt: AttemptID)
   func unpause(_ attempt: AttemptID)
@@ -26,7 +30,8 @@ package protocol TransferEngine: AnyObject {
 
 /// What happened to an attempt.
 package enum EngineEvent: Hashable, Sendable {
-  /// The final header block is in and was judged; at most once an attempt, before any byte of the body.
+  /// The final header block is in and was judged, and the part file is cut to the offset at which the body goes on; at
+  /// most once an attempt, before any byte of the body.
   case responded(AttemptID, ResponseHead, ResponseVerdict)
   /// Counters since the last drain: length of the part file (or bytes received for a client), body bytes sent.
   case progressed(AttemptID, held: Int64, sent: Int64)

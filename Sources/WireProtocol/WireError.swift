@@ -62,7 +62,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
 
 /// Bounds of the wire, each with its reason.
 package enum WireLimits {
-  /// A message longer than this ends the connection: nothing that we send or take needs more, and it bounds a peer's memory.
+  /// A message longer than this ends the connection: nothing that we send or take needs more, and it bounds a peer's
+  /// memory.
   package static let messageBytes = 4 * 1024 * 1024
   /// One batch must fit a message and one transaction, with room.
   package static let tasksInBatch = 2000

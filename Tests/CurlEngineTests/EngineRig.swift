@@ -237,12 +237,17 @@ final class TestWorker: FileWorker {
 /// Bytes that differ from place to place.
 func pattern(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
   var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
-  return (0..<count).map { _ in
+  // A block of a prime length, repeated: quick to make, and no two places near a power of two look alike.
+  let block = (0..<min(count, 65_521)).map { _ in
     state ^= state << 13
     state ^= state >> 7
     state ^= state << 17
     return UInt8(truncatingIfNeeded: state)
   }
+  var bytes: [UInt8] = []
+  bytes.reserveCapacity(count)
+  while bytes.count < count { bytes += block.prefix(count - bytes.count) }
+  return bytes
 }
 
 func openDescriptors() -> Int {

@@ -59,12 +59,19 @@ final class Peer: @unchecked Sendable {
   /// The request line and fields, without the blank line; nil when the client left.
   func readHead() -> String? {
     while true {
-      if let end = buffered.indices.first(where: { buffered[$0...].starts(with: [13, 10, 13, 10]) }) {
+      if let end = endOfHead {
         let head = String(decoding: buffered[..<end], as: UTF8.self)
         buffered.removeFirst(end + 4)
         return head
       }
       if !fill() { return nil }
+    }
+  }
+
+  private var endOfHead: Int? {
+    guard buffered.count >= 4 else { return nil }
+    return (0...(buffered.count - 4)).first {
+      buffered[$0] == 13 && buffered[$0 + 1] == 10 && buffered[$0 + 2] == 13 && buffered[$0 + 3] == 10
     }
   }
 

@@ -5,8 +5,8 @@ import WireProtocol
 
 /// What the connection's thread and the threads that use the connection share.
 ///
-/// The thread owns the stream (reads, reconnects, runs callbacks); everybody writes, under the lock. Requests are kept as
-/// encoded lines until they are answered, so that nothing is encoded twice and no second queue of bytes exists.
+/// The thread owns the stream (reads, reconnects, runs callbacks); everybody writes, under the lock. Requests are kept
+/// as encoded lines until they are answered, so that nothing is encoded twice and no second queue of bytes exists.
 final class ConnectionCore: Sendable {
   typealias Outcome = Result<Data, ConnectionFailure>
 
@@ -166,7 +166,8 @@ final class ConnectionCore: Sendable {
   }
 
   static func lateMessage(_ name: ClientRequest.Name, _ timeout: Duration) -> String {
-    "ferryd did not answer \(name.rawValue) within \(timeout.components.seconds) s; `ferry daemon status` tells its state"
+    "ferryd did not answer \(name.rawValue) within \(timeout.components.seconds) s; "
+      + "`ferry daemon status` tells its state"
   }
 
   // MARK: Observers and the end

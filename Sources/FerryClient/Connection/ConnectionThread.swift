@@ -15,12 +15,12 @@ extension ConnectionCore {
       } catch {
         switch error.kind {
         case .daemonUnavailable where startsDaemon: try startDaemonOnce()
-        case .daemonUnavailable: throw Self.explain(error, isStarted: false)
+        case .daemonUnavailable: throw explain(error, isStarted: false)
         case .lost: break
         case .refused where error.wireError?.name == .stopping: break
         case .refused, .versionMismatch, .timedOut, .closed: throw error
         }
-        guard SuspendingClock.now + pause < end else { throw Self.explain(error, isStarted: startsDaemon) }
+        guard SuspendingClock.now + pause < end else { throw explain(error, isStarted: startsDaemon) }
       }
       _ = rest(pause)
       pause = min(pause * 2, .milliseconds(100))
@@ -39,11 +39,11 @@ extension ConnectionCore {
     return !isClosed
   }
 
-  private static func explain(_ failure: ConnectionFailure, isStarted: Bool) -> ConnectionFailure {
+  private func explain(_ failure: ConnectionFailure, isStarted: Bool) -> ConnectionFailure {
     guard failure.kind == .daemonUnavailable || failure.kind == .lost else { return failure }
     return .daemonUnavailable(
       isStarted
-        ? "ferryd was started and did not answer in time: \(failure.message); run `ferryd --foreground` to see why"
+        ? "ferryd was started and did not answer in time: \(failure.message); \(dialer.whereToLook)"
         : "\(failure.message); start it with `ferryd --supervise`, or with systemctl --user start ferryd")
   }
 
@@ -55,7 +55,7 @@ extension ConnectionCore {
       shared.withLock { $0.child = nil }
       // Status 0 is a start that found another daemon to be first.
       guard status == .exited(code: 0) else {
-        throw .daemonUnavailable("ferryd ended at once with \(status); run `ferryd --foreground` to see why")
+        throw .daemonUnavailable("ferryd ended at once with \(status); \(dialer.whereToLook)")
       }
     }
     // The other one may need a moment.

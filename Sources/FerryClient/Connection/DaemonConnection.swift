@@ -4,12 +4,12 @@ package import WireProtocol
 
 /// The one connection of a process to its daemon.
 ///
-/// A thread of its own reads; requests are written by the threads that make them. When the connection breaks, it is made
-/// again: first the sessions open themselves again (``onReconnect(_:)``), then the requests that have no reply are sent
-/// again in their order. Every request of the protocol may be sent twice.
+/// A thread of its own reads; requests are written by the threads that make them. When the connection breaks, it is
+/// made again: first the sessions open themselves again (``onReconnect(_:)``), then the requests that have no reply
+/// are sent again in their order. Every request of the protocol may be sent twice.
 ///
-/// While no daemon can be reached for ``ReconnectPolicy/patience``, requests fail with `daemonUnavailable`; the connection
-/// goes on trying, and they work again when it succeeds.
+/// While no daemon can be reached for ``ReconnectPolicy/patience``, requests fail with `daemonUnavailable`; the
+/// connection goes on trying, and they work again when it succeeds.
 package final class DaemonConnection: Sendable {
   private let core: ConnectionCore
 
@@ -23,8 +23,8 @@ package final class DaemonConnection: Sendable {
   ///   - client: name and version of the program for the daemon's log, as "ferry/0.1".
   ///   - environment: where to look (FERRY_HOME, XDG_*, FERRY_DAEMON, PATH); see ``DaemonDialer``.
   ///   - deadline: how long to try.
-  ///   - onNotification: called in order on the connection's thread. It may use this connection, blocking calls included;
-  ///     while it runs nothing else is delivered.
+  ///   - onNotification: called in order on the connection's thread. It may use this connection, blocking calls
+  ///     included; while it runs nothing else is delivered.
   package static func open(
     client: String, environment: [String: String], startsDaemon: Bool = true, deadline: Duration = .seconds(10),
     reconnecting policy: ReconnectPolicy = ReconnectPolicy(),
@@ -64,8 +64,8 @@ package final class DaemonConnection: Sendable {
     return try Self.decode(R.self, outcome.get())
   }
 
-  /// As ``callAsync(_:returning:timeout:)``; `completion` runs on the connection's thread, before anything that the daemon
-  /// sent after the reply is delivered. (Or at once on this thread, where the request cannot be sent at all.)
+  /// As ``callAsync(_:returning:timeout:)``; `completion` runs on the connection's thread, before anything that the
+  /// daemon sent after the reply is delivered. (Or at once on this thread, where the request cannot be sent at all.)
   package func request<R: Decodable & Sendable>(
     _ request: ClientRequest, returning: R.Type, timeout: Duration = .seconds(120),
     completion: @escaping @Sendable (Result<R, ConnectionFailure>) -> Void
@@ -84,8 +84,8 @@ package final class DaemonConnection: Sendable {
   package func send(_ request: ClientRequest) -> Bool { core.send(request) }
 
   /// Called on the connection's thread after each reconnect, before anything else is sent: what it asks with
-  /// ``call(_:returning:timeout:)`` goes out first. When a call is `lost`, the body should return: it is called again with
-  /// the next reconnect.
+  /// ``call(_:returning:timeout:)`` goes out first. When a call is `lost`, the body should return: it is called again
+  /// with the next reconnect.
   package func onReconnect(_ body: @escaping @Sendable () -> Void) -> ConnectionObserver {
     core.observe(.reconnected(body))
   }
@@ -97,7 +97,8 @@ package final class DaemonConnection: Sendable {
 
   package func remove(_ observer: ConnectionObserver) { core.remove(observer) }
 
-  /// Ends the connection; requests without a reply fail with `closed`. A notification that is being handled is the last.
+  /// Ends the connection; requests without a reply fail with `closed`. A notification that is being handled is the
+  /// last.
   package func close() { core.close() }
 
   private static func decode<R: Decodable>(_ type: R.Type, _ line: Data) throws(ConnectionFailure) -> R {
@@ -116,8 +117,8 @@ package struct ConnectionObserver: Hashable, Sendable {
 
 /// How a broken connection is made again.
 package struct ReconnectPolicy: Sendable {
-  /// The first pause; it doubles up to `longestPause`. A daemon that is restarted by its supervisor is back in well under
-  /// a second.
+  /// The first pause; it doubles up to `longestPause`. A daemon that is restarted by its supervisor is back in well
+  /// under a second.
   package var firstPause: Duration = .milliseconds(10)
   package var longestPause: Duration = .seconds(1)
   /// A daemon is started only if none came back in this time: the supervisor or systemd goes first.

@@ -75,6 +75,12 @@ struct DaemonDialer: Sendable {
     }
   }
 
+  /// For messages about a daemon that does not come up.
+  var whereToLook: String {
+    let log = (try? FerryDirectories.resolve(environment)).map { "\($0.state)/ferryd.log" } ?? "its log"
+    return "see \(log), or run `ferryd --foreground`"
+  }
+
   // MARK: Starting
 
   static let executableName = "ferryd"
@@ -106,8 +112,8 @@ struct DaemonDialer: Sendable {
     return candidates + ["/usr/local/libexec/ferryd", "/usr/libexec/ferryd"]
   }
 
-  /// What the daemon needs of this program's environment, and no more: it outlives us, and what is in our environment may
-  /// be secret. Proxy settings travel with each session.
+  /// What the daemon needs of this program's environment, and no more: it outlives us, and what is in our environment
+  /// may be secret. Proxy settings travel with each session.
   private func daemonEnvironment() -> [String: String] {
     let names: Set<String> = [
       "HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TZ", "TMPDIR", "DBUS_SESSION_BUS_ADDRESS",

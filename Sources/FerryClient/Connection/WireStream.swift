@@ -6,8 +6,8 @@ import WireProtocol
 /// One socket to the daemon: bytes of lines out, messages in.
 ///
 /// SAFETY: unchecked because it belongs to one thread at a time: the one that opened it hands it to the connection's
-/// thread, which is the only one to read. Others write to its descriptor under the connection's lock, through the static
-/// function.
+/// thread, which is the only one to read. Others write to its descriptor under the connection's lock, through the
+/// static function.
 final class WireStream: @unchecked Sendable {
   private let descriptor: OwnedDescriptor
   var socket: Int32 { descriptor.raw }

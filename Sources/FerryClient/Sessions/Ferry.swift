@@ -23,8 +23,8 @@ public final class Ferry: Sendable {
   /// - Parameters:
   ///   - app: names this program to the daemon, the same in each of its runs. Nil: FERRY_APP_ID, else the name of the
   ///     executable.
-  ///   - environment: where the daemon is looked for (FERRY_HOME, XDG_*, FERRY_DAEMON, PATH), and the proxy settings and
-  ///     certificates of the transfers (http_proxy, https_proxy, all_proxy, no_proxy, SSL_CERT_FILE).
+  ///   - environment: where the daemon is looked for (FERRY_HOME, XDG_*, FERRY_DAEMON, PATH), and the proxy settings
+  ///     and certificates of the transfers (http_proxy, https_proxy, all_proxy, no_proxy, SSL_CERT_FILE).
   ///   - startsDaemon: false: throw `daemonUnavailable` where none runs.
   public init(
     app: String? = nil, environment: [String: String] = ProcessInfo.processInfo.environment, startsDaemon: Bool = true
@@ -42,7 +42,8 @@ public final class Ferry: Sendable {
   ) async throws(FerryError) -> Session {
     guard !identifier.isEmpty, identifier.utf8.count <= WireLimits.identifierBytes else {
       throw FerryError(
-        .invalidArgument, "a session's name has 1 … \(WireLimits.identifierBytes) bytes, not \(identifier.utf8.count)")
+        .invalidArgument,
+        "a session's name has 1 … \(WireLimits.identifierBytes) bytes, not \(identifier.utf8.count)")
     }
     let core = try await hub.open(identifier, options)
     return Session(identifier: identifier, hub: hub, core: core)
@@ -185,7 +186,8 @@ final class Hub: Sendable {
   }
 }
 
-/// Brings notices to their sessions. The connection holds it; it holds nothing that holds the connection but open sessions.
+/// Brings notices to their sessions. The connection holds it; it holds nothing that holds the connection but open
+/// sessions.
 final class SessionRouter: Sendable {
   private struct State {
     var sessions: [SessionCore] = []

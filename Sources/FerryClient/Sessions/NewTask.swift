@@ -57,9 +57,9 @@ public struct TaskOptions: Hashable, Sendable {
   public var earliestBegin: Date?
   /// Waits for ``Session/resume(_:)``.
   public var startsSuspended = false
-  /// Enqueueing again under the same key gives the task that the key already has, so that a program that crashed between
-  /// enqueueing and writing down its receipt makes no second task. Nil: a fresh key, which guards only against a lost
-  /// connection.
+  /// Enqueueing again under the same key gives the task that the key already has, so that a program that crashed
+  /// between enqueueing and writing down its receipt makes no second task. Nil: a fresh key, which guards only against
+  /// a lost connection.
   public var key: String?
   /// A POST or PATCH gets an Idempotency-Key header, the same on every attempt, unless it has one.
   public var addsIdempotencyKey = true
@@ -78,8 +78,8 @@ public struct NewTask: Hashable, Sendable {
   let sha256: String?
   let options: TaskOptions
 
-  /// Fetches `url` into `file`, whose folder must exist. Nil: into the daemon's own folder, where the file belongs to the
-  /// daemon until the result is acknowledged; move it away before.
+  /// Fetches `url` into `file`, whose folder must exist. Nil: into the daemon's own folder, where the file belongs to
+  /// the daemon until the result is acknowledged; move it away before.
   ///
   /// - Parameter sha256: 64 hex digits that the content must have.
   public static func download(
@@ -110,8 +110,8 @@ public struct NewTask: Hashable, Sendable {
       options: options)
   }
 
-  /// The name a download gets in a folder: the last component of the path; "download" where there is none that a file may
-  /// have.
+  /// The name a download gets in a folder: the last component of the path; "download" where there is none that a file
+  /// may have.
   package static func fileName(for url: URL) -> String {
     let name = url.path(percentEncoded: false).split(separator: "/").last.map(String.init) ?? ""
     // NAME_MAX of Linux's filesystems is 255 bytes; the part file needs a few more than the name.

@@ -20,7 +20,8 @@ public final class Session: Sendable {
 
   // MARK: New tasks
 
-  /// Enqueues a download; see ``NewTask/download(_:to:collision:sha256:options:)``. When this returns, the task is durable.
+  /// Enqueues a download; see ``NewTask/download(_:to:collision:sha256:options:)``. When this returns, the task is
+  /// durable.
   public func download(
     _ url: URL, to file: LocalPath? = nil, collision: Collision = .fail, sha256: String? = nil,
     options: TaskOptions = TaskOptions()
@@ -129,8 +130,8 @@ public final class Session: Sendable {
 
   // MARK: Changing
 
-  /// Ends the task; its result is ``TaskOutcome/cancelled``, and its part file is removed. One that has ended stays as it
-  /// is.
+  /// Ends the task; its result is ``TaskOutcome/cancelled``, and its part file is removed. One that has ended stays as
+  /// it is.
   public func cancel(_ receipts: Receipt...) async throws(FerryError) {
     try await reach(receipts) { .taskCancel($0) }
   }

@@ -48,7 +48,8 @@ final class EventQueue: Sendable {
   }
 
   fileprivate struct State {
-    /// The element at index i has the serial number `first` + i; nil where it was taken, or a later event took its place.
+    /// The element at index i has the serial number `first` + i; nil where it was taken, or a later event took its
+    /// place.
     var order: [(slot: Slot?, event: SessionEvent)?] = []
     var first = 0
     /// Nothing before this index.

@@ -42,7 +42,8 @@ package struct DeliveryLedger: Hashable, Sendable {
   package var inHand: [Int64] { stages.filter { $0.value == .inHand }.keys.sorted() }
 }
 
-/// A client's picture of one session: its tasks as far as they were seen, and its deliveries. Pure: notices in, changes out.
+/// A client's picture of one session: its tasks as far as they were seen, and its deliveries. Pure: notices in,
+/// changes out.
 package struct SessionMirror: Sendable {
   package enum Change: Hashable, Sendable {
     /// Counters grew.

@@ -4,8 +4,8 @@ import LinuxSystem
 
 /// A file or folder of this machine: what an upload is read from and a download is written to.
 ///
-/// A type of its own, so that neither an address of the network nor a body in memory can stand where only a file can: the
-/// daemon reads and writes it after this program has ended.
+/// A type of its own, so that neither an address of the network nor a body in memory can stand where only a file can:
+/// the daemon reads and writes it after this program has ended.
 public struct LocalPath: Hashable, Sendable, CustomStringConvertible {
   /// Absolute; empty where nothing was given, which no task takes.
   public let path: String

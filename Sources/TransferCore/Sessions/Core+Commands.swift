@@ -225,7 +225,7 @@ extension Core {
     cell.wakeAt = draft.earliestBegin.map { now.boot + ($0 - now.wall) }
     cell.keyDigest = draft.key.map { KeyDigest(session: session, key: $0) }
     if case .file(let path, _) = destination { cell.claim = FNV.hash(path) }
-    tasks.append(cell)
+    tasks.insert(cell)
     keepResident(
       id,
       TaskDetails(
@@ -279,8 +279,9 @@ extension Core {
     if let priority = change.priority {
       tasks[id]?.entry.priority = priority
       touch(id)
+      moveInLine(id)
     }
-    if let earliest = change.earliestBegin {
+    if let earliest = change.earliestBegin, tasks[id]?.entry.state.isFinished == false {
       tasks[id]?.entry.notBefore = earliest
       tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
       touch(id)
@@ -291,6 +292,12 @@ extension Core {
       touch(id, progress: true)
     }
     effects.append(.reply(token, .identifiers(reached: [id], unknown: [])))
+  }
+
+  private mutating func moveInLine(_ id: TaskID) {
+    guard let cell = tasks[id], cell.isQueued else { return }
+    let table = tasks
+    admission.move(cell) { place in table[place.task].map { Admission.rank($0) == place.rank } ?? false }
   }
 
   mutating func resume(_ id: TaskID, _ now: ClockReading) {
@@ -324,6 +331,7 @@ extension Core {
     }
     sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
     tasks[id]?.entry.deadline = nil
+    tasks[id]?.deadlineAt = nil
     setState(.suspended, of: id)
     settleSession(cell.entry.session, now)
   }

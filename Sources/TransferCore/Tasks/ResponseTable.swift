@@ -7,7 +7,8 @@ package enum ResponseTable {
     if let resume = context.resume { return judgeResumption(head, resume, context) }
     switch head.status {
     case 206:
-      // RFC 9110 section 15.3.7: a 206 answers only a Range request, and we sent none.
+      if context.asksForPart { return .takeWhole }
+      // RFC 9110 section 15.3.7: a 206 answers only a Range request, and none was sent.
       return .retryLater(
         TransferFailure(
           .badServerResponse, .transient, domain: "http", number: 206,
@@ -62,7 +63,7 @@ package enum ResponseTable {
       return .restart(reason: "The part (206) ends at byte \(last), before the end.")
     }
     if let length = head.headers["Content-Length"], !head.headers.contains("Transfer-Encoding"),
-      Int64(length) != last - first + 1
+      Int64(length)?.subtractingClamped(1) != last - first
     {
       return .restart(reason: "The part's Content-Range and Content-Length contradict each other.")
     }
@@ -156,6 +157,11 @@ extension ResponseHead {
       guard case .range(_, _, let total)? = headers["Content-Range"].flatMap(ContentRange.init) else { return nil }
       return total
     }
+    return contentLength
+  }
+
+  /// The length of this response's own body, where it says so.
+  package var contentLength: Int64? {
     // RFC 9112 section 6.3: Transfer-Encoding overrides Content-Length.
     if headers.contains("Transfer-Encoding") { return nil }
     guard let text = headers["Content-Length"]?.trimmingOptionalWhitespace, !text.isEmpty,
