@@ -2,8 +2,8 @@ import TransferCore
 
 /// Writes a response's body to its part file and keeps it durable, not too often and not too rarely.
 ///
-/// On a local filesystem the loop thread writes; on one that can hang, and for every sync, a worker does. What is on its
-/// way there is counted, so that the transfer can be paused.
+/// On a local filesystem the loop thread writes; on one that can hang, and for every sync, a worker does. What is on
+/// its way there is counted, so that the transfer can be paused.
 final class PartFileSink {
   private let attempt: AttemptID
   private let file: SharedDescriptor
@@ -21,8 +21,8 @@ final class PartFileSink {
   private var isSyncing = false
   private var isClosing = false
   private var outstandingCalls = 0
-  /// On a filesystem that can hang: bytes that no call carries yet. One write is in flight at a time, and takes all that
-  /// came meanwhile, so that a transfer holds few places in its worker's queue.
+  /// On a filesystem that can hang: bytes that no call carries yet. One write is in flight at a time, and takes all
+  /// that came meanwhile, so that a transfer holds few places in its worker's queue.
   private var waiting: [UInt8] = []
   private var bytesInFlight = 0
   private var isWriting = false
