@@ -38,6 +38,7 @@ let package = Package(
     .target(name: "CLinux"),
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
     // The daemon, from the decisions outwards.
@@ -45,7 +46,7 @@ let package = Package(
     library("LinuxSystem", ["CLinux", "TransferCore"]),
     library("WireProtocol", ["TransferCore"]),
     library("TransferStore", ["CSQLite", "TransferCore"]),
-    library("CurlEngine", ["CCurl", "CCrypto", "LinuxSystem", "TransferCore"]),
+    library("CurlEngine", ["CCurl", "CCrypto", "CZlib", "LinuxSystem", "TransferCore"]),
     library(
       "TransferDaemon", ["CurlEngine", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
     program("ferryd", ["TransferDaemon"]),
@@ -53,7 +54,7 @@ let package = Package(
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
     library("BackgroundURLSession", ["FerryClient"]),
-    program("ferry", ["FerryClient"]),
+    program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // A scriptable HTTP server for tests, ours and users'.
     library("LoopbackServer", ["LinuxSystem"]),
@@ -67,7 +68,9 @@ let package = Package(
     tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
-    tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),
+    tests(
+      "DaemonTests",
+      ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17

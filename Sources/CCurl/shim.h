@@ -1,2 +1,102 @@
 #pragma once
 #include <curl/curl.h>
+#include <openssl/ssl.h>
+#include <stddef.h>
+
+// curl_easy_setopt, curl_multi_setopt and curl_easy_getinfo are variadic, which Swift cannot call: one typed wrapper
+// for each kind of argument. The kinds are those of CURLOPTTYPE_* in curl.h.
+
+typedef size_t (*ccurl_data_function)(char *buffer, size_t size, size_t count, void *user);
+typedef int (*ccurl_seek_function)(void *user, curl_off_t offset, int origin);
+typedef curl_socket_t (*ccurl_open_socket_function)(void *user, curlsocktype purpose, struct curl_sockaddr *address);
+typedef int (*ccurl_close_socket_function)(void *user, curl_socket_t socket);
+typedef int (*ccurl_resolver_start_function)(void *state, void *reserved, void *user);
+typedef int (*ccurl_prerequest_function)(
+    void *user, char *primary_ip, char *local_ip, int primary_port, int local_port);
+typedef int (*ccurl_socket_function)(CURL *easy, curl_socket_t socket, int what, void *user, void *assigned);
+typedef int (*ccurl_timer_function)(CURLM *multi, long timeout_milliseconds, void *user);
+
+static inline CURLcode ccurl_set_long(CURL *easy, CURLoption option, long value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_offset(CURL *easy, CURLoption option, curl_off_t value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_string(CURL *easy, CURLoption option, const char *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_pointer(CURL *easy, CURLoption option, void *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_data_function(CURL *easy, CURLoption option, ccurl_data_function value) {
+  return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode ccurl_set_seek_function(CURL *easy, ccurl_seek_function value) {
+  return curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, value);
+}
+static inline CURLcode ccurl_set_open_socket_function(CURL *easy, ccurl_open_socket_function value) {
+  return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, value);
+}
+static inline CURLcode ccurl_set_close_socket_function(CURL *easy, ccurl_close_socket_function value) {
+  return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
+}
+static inline CURLcode ccurl_set_resolver_start_function(CURL *easy, ccurl_resolver_start_function value) {
+  return curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, value);
+}
+static inline CURLcode ccurl_set_prerequest_function(CURL *easy, ccurl_prerequest_function value) {
+  return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
+}
+
+static inline CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+  return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode ccurl_multi_set_pointer(CURLM *multi, CURLMoption option, void *value) {
+  return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode ccurl_multi_set_socket_function(CURLM *multi, ccurl_socket_function value) {
+  return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, value);
+}
+static inline CURLMcode ccurl_multi_set_timer_function(CURLM *multi, ccurl_timer_function value) {
+  return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, value);
+}
+
+static inline CURLcode ccurl_get_long(CURL *easy, CURLINFO what, long *value) {
+  return curl_easy_getinfo(easy, what, value);
+}
+static inline CURLcode ccurl_get_offset(CURL *easy, CURLINFO what, curl_off_t *value) {
+  return curl_easy_getinfo(easy, what, value);
+}
+static inline CURLcode ccurl_get_pointer(CURL *easy, CURLINFO what, char **value) {
+  return curl_easy_getinfo(easy, what, value);
+}
+static inline CURLcode ccurl_get_socket(CURL *easy, curl_socket_t *value) {
+  return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, value);
+}
+
+static inline CURLcode ccurl_set_tls_context_function(
+    CURL *easy, CURLcode (*value)(CURL *easy, void *context, void *user)) {
+  return curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, value);
+}
+static inline void ccurl_set_tls_note_function(void *context, void (*value)(const SSL *session, int what, int value)) {
+  SSL_CTX_set_info_callback((SSL_CTX *)context, value);
+}
+// OpenSSL's session of the transfer's connection; NULL without TLS, or with another TLS library.
+static inline void *ccurl_get_tls_session(CURL *easy) {
+  struct curl_tlssessioninfo *facts = NULL;
+  if (curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &facts) != CURLE_OK || facts == NULL) return NULL;
+  return facts->backend == CURLSSLBACKEND_OPENSSL ? facts->internals : NULL;
+}
+
+// A message's payload is a union behind a pointer; these two copy out what the engine reads of it.
+static inline CURL *ccurl_next_done(CURLM *multi, CURLcode *result) {
+  int left = 0;
+  for (CURLMsg *message; (message = curl_multi_info_read(multi, &left));) {
+    if (message->msg != CURLMSG_DONE) continue;
+    *result = message->data.result;
+    return message->easy_handle;
+  }
+  return NULL;
+}

@@ -145,6 +145,9 @@ package struct Core: Hashable, Sendable {
     }
   }
 
+  /// The task of an attempt that is on the wire.
+  package func taskOnWire(_ attempt: AttemptID) -> TaskID? { owner(attempt) }
+
   package var runningCount: Int { admission.running }
 
   /// Some work is unfinished, or a date lies ahead: the daemon must not go away.

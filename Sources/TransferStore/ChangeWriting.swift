@@ -14,6 +14,28 @@ extension StoreChange {
     }
   }
 
+  /// A tick may remove a task and accept another under its key, or retire a session and open its successor, and puts
+  /// the new one first. What the transaction will remove therefore gives up its key or name before anything else.
+  func freeNames(in database: OpenDatabase) throws(StoreError) {
+    switch self {
+    case .removeTask(let id):
+      try database.freeKey.bind(id.rawValue)
+      try database.freeKey.run()
+    case .removeSession(let id):
+      try database.freeName.bind(id.rawValue)
+      try database.freeName.run()
+    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery: break
+    }
+  }
+
+  /// Something that takes a key or a name.
+  var takesName: Bool {
+    switch self {
+    case .putSession, .addTask: true
+    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery: false
+    }
+  }
+
   /// Writes the change within the open transaction.
   func write(to database: OpenDatabase) throws(StoreError) {
     switch self {
@@ -54,7 +76,7 @@ extension StoreChange {
     }
     try entry.bindIdentity(to: database.addTask)
     try entry.bindState(to: database.addTask)
-    try database.addTask.bind(details.plan.key)
+    try details.plan.bindToTask(database.addTask)
     try database.addTask.run()
     try database.addPlan.bind(entry.id.rawValue)
     try details.plan.bind(to: database.addPlan)

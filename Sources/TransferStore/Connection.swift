@@ -38,7 +38,8 @@ internal import Glibc
   /// The error for a result code, with the words of SQLite and of the system.
   func failure(_ code: Int32, statement: String?) -> StoreError {
     let result = ResultCode(rawValue: code)
-    let systemError = unsafe sqlite3_system_errno(handle)
+    let systemError =
+      result == .writeError ? unsafe csqlite_log_errno(handle) : unsafe sqlite3_system_errno(handle)
     // SAFETY: both functions return texts of SQLite's own, ended by NUL, that are copied before the next call.
     var message = unsafe handle == nil ? String(cString: sqlite3_errstr(code)) : String(cString: sqlite3_errmsg(handle))
     if [ResultCode.ioError, .cannotOpen, .full].contains(result.primary), systemError != 0 {

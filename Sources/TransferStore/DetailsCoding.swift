@@ -3,7 +3,16 @@ internal import TransferCore
 // The rows that are read when a task is admitted or shown. Each pair follows its list in ``Schema``.
 
 extension TaskPlan {
-  /// In the order of ``Schema/planColumns``. Kind and key stand in the row of the entry.
+  /// In the order of ``Schema/taskPlanColumns``.
+  func bindToTask(_ statement: Statement) throws(StoreError) {
+    try statement.bind(key)
+    switch destination {
+    case .managed: try statement.bind(String?.none)
+    case .file(let path, _): try statement.bind(path)
+    }
+  }
+
+  /// In the order of ``Schema/planColumns``. The rest, and the kind, stand in the row of the entry.
   func bind(to statement: Statement) throws(StoreError) {
     try statement.bind(request.method)
     try statement.bind(request.url)
@@ -21,10 +30,8 @@ extension TaskPlan {
     case .managed:
       try statement.bindName(DestinationName.managed)
       try statement.bind(String?.none)
-      try statement.bind(String?.none)
-    case .file(let path, let collision):
+    case .file(_, let collision):
       try statement.bindName(DestinationName.file)
-      try statement.bind(path)
       try statement.bindName(collision)
     }
     try statement.bind(partPath)
@@ -36,14 +43,17 @@ extension TaskPlan {
     try statement.bind(createdAt.milliseconds)
   }
 
-  /// In the order of ``Schema/planColumns``.
-  static func read(from row: Statement, kind: TaskKind, key: String?) throws(RowFault) -> TaskPlan {
-    TaskPlan(
+  /// In the order of kind, ``Schema/taskPlanColumns`` and ``Schema/planColumns``.
+  static func read(from row: Statement) throws(RowFault) -> TaskPlan {
+    let kind = try row.nextName(TaskKind.self)
+    let key = try row.nextText()
+    let path = try row.nextText()
+    return TaskPlan(
       kind: kind,
       request: TransferRequest(
         method: try row.nextRequiredText(), url: try row.nextRequiredText(), headers: try row.nextHeaders(),
         secretHeaderNames: try row.nextLines()),
-      source: try UploadSource.read(from: row), destination: try Destination.read(from: row),
+      source: try UploadSource.read(from: row), destination: try Destination.read(from: row, path: path),
       partPath: try row.nextRequiredText(), expectedSHA256: try row.nextText(),
       statusRule: try row.nextName(StatusRule.self), keepsEncoding: try row.nextFlag(),
       requestTimeout: .milliseconds(try row.nextRequiredInteger()),
@@ -57,9 +67,8 @@ private enum DestinationName: String {
 }
 
 extension Destination {
-  fileprivate static func read(from row: Statement) throws(RowFault) -> Destination {
+  fileprivate static func read(from row: Statement, path: String?) throws(RowFault) -> Destination {
     let name = try row.nextName(DestinationName.self)
-    let path = try row.nextText()
     let collision = try row.nextOptionalName(CollisionRule.self)
     switch name {
     case .managed: return .managed
@@ -112,6 +121,7 @@ extension TaskProgress {
     try statement.bind(failure?.detail)
     try statement.bindCount(failure?.retryAfterSeconds.map(Int64.init), "retry-after seconds")
     try statement.bindName(cancelCause)
+    try statement.bind(contentEncoding)
     try statement.bind(filePath)
     try statement.bind(bodyPath)
     try statement.bind(sha256)
@@ -126,7 +136,8 @@ extension TaskProgress {
       taskDescription: try row.nextText(), resumePoint: try ResumePoint.read(from: row),
       bootID: try row.nextRequiredText(), response: try ResponseHead.read(from: row),
       failure: try TransferFailure.read(from: row), cancelCause: try row.nextOptionalName(CancelCause.self),
-      filePath: try row.nextText(), bodyPath: try row.nextText(), sha256: try row.nextText(),
+      contentEncoding: try row.nextText(), filePath: try row.nextText(), bodyPath: try row.nextText(),
+      sha256: try row.nextText(),
       isLengthVerified: try row.nextFlag(), wasted: try row.nextCount(), restarts: try row.nextCount())
   }
 }
@@ -201,13 +212,11 @@ extension TransferFailure {
 }
 
 extension TaskDetails {
-  /// In the order of ``OpenDatabase/details``: kind, key, plan, progress, then the ids that tell that both are there.
+  /// In the order of ``OpenDatabase/details``: plan, progress, then the ids that tell that both are there.
   static func read(from row: Statement) throws(RowFault) -> TaskDetails {
     guard row.integerValue(row.columnCount - 2) != nil else { throw RowFault("its plan is not there") }
     guard row.integerValue(row.columnCount - 1) != nil else { throw RowFault("its progress is not there") }
-    let kind = try row.nextName(TaskKind.self)
-    let key = try row.nextText()
-    let plan = try TaskPlan.read(from: row, kind: kind, key: key)
+    let plan = try TaskPlan.read(from: row)
     return TaskDetails(plan: plan, progress: try TaskProgress.read(from: row))
   }
 }

@@ -89,6 +89,8 @@ extension TaskEntry {
   /// In the order of ``Schema/taskStateColumns``.
   func bindState(to statement: Statement) throws(StoreError) {
     try state.bind(to: statement)
+    try statement.bind(origin)
+    try statement.bind(isRepeatable)
     try statement.bind(Int64(priority))
     try statement.bind(isDiscretionary)
     try statement.bindCount(received, "received")
@@ -97,7 +99,7 @@ extension TaskEntry {
     try statement.bindCount(attempts, "attempts")
     try statement.bindCount(failures, "failures")
     try statement.bind(notBefore?.milliseconds)
-    try statement.bind(deadline.milliseconds)
+    try statement.bind(deadline?.milliseconds)
     try statement.bind(finishedAt?.milliseconds)
   }
 
@@ -106,11 +108,12 @@ extension TaskEntry {
     TaskEntry(
       id: TaskID(rawValue: try row.nextOrdinal()), session: SessionID(rawValue: try row.nextOrdinal()),
       number: try row.nextOrdinal(), kind: try row.nextName(TaskKind.self), state: try TaskState.read(from: row),
+      origin: try row.nextRequiredText(), isRepeatable: try row.nextFlag(),
       priority: UInt8(try row.nextInteger(in: 0...255)), isDiscretionary: try row.nextFlag(),
       received: try row.nextCount(), sent: try row.nextCount(), expected: try row.nextOptionalCount(),
       attempts: try row.nextCount(), failures: try row.nextCount(),
       notBefore: try row.nextInteger().map(WallInstant.init(milliseconds:)),
-      deadline: WallInstant(milliseconds: try row.nextRequiredInteger()),
+      deadline: try row.nextInteger().map(WallInstant.init(milliseconds:)),
       finishedAt: try row.nextInteger().map(WallInstant.init(milliseconds:)))
   }
 }

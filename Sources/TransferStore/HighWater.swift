@@ -40,13 +40,8 @@ struct HighWater: Hashable {
   }
 
   /// What a damaged database still tells; nil when it does not.
-  static func salvage(from path: String) -> HighWater? {
+  static func read(from connection: Connection) -> HighWater? {
     do throws(StoreError) {
-      // SQLite deletes a log whose database is empty, and the log is all that is left then.
-      guard DatabaseFiles.exists(path), !DatabaseFiles.isOrphanedLog(path) else { return nil }
-      let connection = try Connection(path: path)
-      defer { connection.close(keepsLog: true) }
-      guard try connection.integer("PRAGMA application_id") == Schema.applicationID else { return nil }
       guard let task = try connection.integer("SELECT value FROM high_water WHERE name = 'task'"),
         let session = try connection.integer("SELECT value FROM high_water WHERE name = 'session'"),
         task >= 0, session >= 0

@@ -18,7 +18,7 @@ struct Migration {
       no_proxy TEXT NOT NULL,
       certificate_file TEXT,
       connections_per_host INTEGER NOT NULL,  -- 1 to 64
-      collects_results INTEGER NOT NULL,      -- 0 or 1, as all that follow the pattern is_, has_, …s_
+      collects_results INTEGER NOT NULL,      -- 0 or 1, as is_… and owes_…
       is_invalidated INTEGER NOT NULL,
       next_task_number INTEGER NOT NULL,
       next_delivery INTEGER NOT NULL,
@@ -35,6 +35,8 @@ struct Migration {
       kind TEXT NOT NULL,                -- download, upload, data
       state TEXT NOT NULL,               -- suspended, waiting, running, asking, finalizing, finished
       ending TEXT,                       -- when finished: succeeded, failed, cancelled
+      origin TEXT NOT NULL,              -- scheme, host and port of the URL
+      is_repeatable INTEGER NOT NULL,
       priority INTEGER NOT NULL,         -- 0 to 255
       is_discretionary INTEGER NOT NULL,
       received INTEGER NOT NULL,         -- body bytes
@@ -43,9 +45,10 @@ struct Migration {
       attempts INTEGER NOT NULL,
       failures INTEGER NOT NULL,         -- in a row
       not_before_ms INTEGER,
-      deadline_ms INTEGER NOT NULL,
+      deadline_ms INTEGER,
       finished_at_ms INTEGER,
       key TEXT,                          -- the client's own: enqueueing twice under one makes one task
+      destination_path TEXT,             -- claimed by this task until it has finished
       UNIQUE (session, number)
     )
     """,
@@ -65,7 +68,6 @@ struct Migration {
       source_size_bytes INTEGER,
       source_modified_ns INTEGER,
       destination TEXT NOT NULL,          -- managed, file
-      destination_path TEXT,
       destination_collision TEXT,         -- fail, replace, rename
       part_path TEXT NOT NULL,
       expected_sha256 TEXT,
@@ -96,6 +98,7 @@ struct Migration {
       failure_detail TEXT,
       failure_retry_after_seconds INTEGER,
       cancel_cause TEXT,                  -- requested, sessionInvalidated, forceQuit
+      content_encoding TEXT,              -- that the collected bytes still have
       file_path TEXT,
       body_path TEXT,
       sha256 TEXT,

@@ -12,6 +12,8 @@ final class OpenDatabase {
   let removeTask: Statement
   let addDelivery: Statement
   let removeDelivery: Statement
+  let freeKey: Statement
+  let freeName: Statement
   let raiseHighWater: Statement
   let details: Statement
 
@@ -29,7 +31,7 @@ final class OpenDatabase {
     do throws(StoreError) {
       putSession = try Statement(connection, Self.putSessionSQL)
       removeSession = try Statement(connection, "DELETE FROM session WHERE id = ?")
-      let taskColumns = "\(Schema.taskIdentityColumns), \(Schema.taskStateColumns), key"
+      let taskColumns = "\(Schema.taskIdentityColumns), \(Schema.taskStateColumns), \(Schema.taskPlanColumns)"
       addTask = try Statement(connection, Self.insertion("task", taskColumns))
       addPlan = try Statement(connection, Self.insertion("task_plan", "task, \(Schema.planColumns)"))
       putProgress = try Statement(
@@ -43,11 +45,14 @@ final class OpenDatabase {
       removeTask = try Statement(connection, "DELETE FROM task WHERE id = ?")
       addDelivery = try Statement(connection, Self.insertion("delivery", Schema.deliveryColumns))
       removeDelivery = try Statement(connection, "DELETE FROM delivery WHERE session = ? AND number = ?")
+      freeKey = try Statement(connection, "UPDATE task SET key = NULL WHERE id = ? AND key IS NOT NULL")
+      freeName = try Statement(connection, "UPDATE session SET is_invalidated = 1 WHERE id = ?")
       raiseHighWater = try Statement(connection, "UPDATE high_water SET value = ?2 WHERE name = ?1 AND value < ?2")
       details = try Statement(
         connection,
         """
-        SELECT kind, key, \(Schema.planColumns), \(Schema.progressColumns), task_plan.task, task_progress.task
+        SELECT kind, \(Schema.taskPlanColumns), \(Schema.planColumns), \(Schema.progressColumns),
+        task_plan.task, task_progress.task
         FROM task LEFT JOIN task_plan ON task_plan.task = task.id
         LEFT JOIN task_progress ON task_progress.task = task.id
         WHERE task.id = ?
@@ -62,7 +67,8 @@ final class OpenDatabase {
     }
   }
 
-  private static func configure(_ connection: Connection, _ migrations: [Migration]) throws(StoreError) {
+  /// Checks whose database it is, makes the settings and brings it to the newest of the versions.
+  static func configure(_ connection: Connection, _ migrations: [Migration]) throws(StoreError) {
     // A person may look with sqlite3 meanwhile.
     try connection.execute("PRAGMA busy_timeout = 5000")
     let application = try connection.integer("PRAGMA application_id") ?? 0
@@ -79,10 +85,11 @@ final class OpenDatabase {
     }
     // Must come before the first page is written: pages freed by finished tasks can then be given back in parts.
     if isNew { try connection.execute("PRAGMA auto_vacuum = INCREMENTAL") }
-    // A file system without shared memory keeps the rollback journal, which is as durable, only slower.
-    try connection.execute("PRAGMA journal_mode = WAL")
+    // A file system without shared memory keeps the rollback journal: slower, and as durable if its folder is synced.
+    let mode = try connection.text("PRAGMA journal_mode = WAL")
     for setting in [
-      "synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "trusted_schema = OFF",
+      mode == "wal" ? "synchronous = FULL" : "synchronous = EXTRA", "foreign_keys = ON", "cell_size_check = ON",
+      "trusted_schema = OFF",
       // Deleted requests held credentials; FAST overwrites them where the page is written anyway.
       "secure_delete = FAST", "temp_store = MEMORY", "cache_size = -8192",
       // 4 MiB of log are written back at a time; a larger transaction's log is cut to 16 MiB after it.

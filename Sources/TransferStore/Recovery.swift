@@ -2,23 +2,28 @@ internal import CSQLite
 internal import Glibc
 package import TransferCore
 
-/// A database that could not be read was put aside, and the store began anew. To be told to the person.
+/// A damaged database was put aside, and a new one made of the rows that could be read. To be told to the person.
+///
+/// A disk that loses writes leaves old rows beside new ones: what was rescued may be older than what was acknowledged.
 package struct RecoveryNote: Hashable, Sendable {
   /// Where the damaged database stands now, its log beside it; `sqlite3 FILE .recover` may read a part of it.
   package var setAsidePath: String
   package var reason: String
+  /// Rows of all tables that were carried over into the new database.
+  package var rescuedRows: Int
   package var at: WallInstant
 
-  package init(setAsidePath: String, reason: String, at: WallInstant) {
+  package init(setAsidePath: String, reason: String, rescuedRows: Int, at: WallInstant) {
     self.setAsidePath = setAsidePath
     self.reason = reason
+    self.rescuedRows = rescuedRows
     self.at = at
   }
 }
 
-/// The files of a database: itself, its write-ahead log and the log's index.
+/// The files of a database: itself, its write-ahead log, the log's index, and a rollback journal.
 enum DatabaseFiles {
-  private static let companions = ["-wal", "-shm"]
+  private static let companions = ["-wal", "-shm", "-journal"]
 
   static func now() -> WallInstant {
     var time = timespec()
@@ -60,8 +65,8 @@ enum DatabaseFiles {
   }
 
   /// Renames the files to `NAME.corrupt-<seconds since 1970>`, with a further number where that is taken.
-  static func setAside(_ path: String, reason: String) throws(StoreError) -> RecoveryNote {
-    let moment = now()
+  /// - Returns: the new path of the database.
+  static func setAside(_ path: String, at moment: WallInstant) throws(StoreError) -> String {
     let base = "\(path).corrupt-\(moment.milliseconds / 1000)"
     var target = base
     var counter = 2
@@ -76,7 +81,20 @@ enum DatabaseFiles {
       }
     }
     try syncFolder(of: path)
-    return RecoveryNote(setAsidePath: target, reason: reason, at: moment)
+    return target
+  }
+
+  /// Gives a database that was built under another name, and closed, its place.
+  static func move(_ path: String, to target: String) throws(StoreError) {
+    guard unsafe rename(path, target) == 0 else { throw systemFailure("cannot be renamed to \(target)", path) }
+    try syncFolder(of: target)
+  }
+
+  /// Removes what an interrupted repair left.
+  static func remove(_ path: String) throws(StoreError) {
+    for suffix in companions.reversed() + [""] where unsafe unlink(path + suffix) != 0 && errno != ENOENT {
+      throw systemFailure("cannot be removed", path + suffix)
+    }
   }
 
   private static func syncFolder(of path: String) throws(StoreError) {

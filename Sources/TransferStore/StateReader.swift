@@ -51,7 +51,10 @@ struct StateReader {
     let count = try connection.integer("SELECT count(*) FROM task") ?? 0
     state.tasks.reserveCapacity(Int(clamping: count))
     let rows = try Statement(
-      connection, "SELECT \(Schema.taskIdentityColumns), \(Schema.taskStateColumns), key FROM task ORDER BY id")
+      connection,
+      """
+      SELECT \(Schema.taskIdentityColumns), \(Schema.taskStateColumns), \(Schema.taskPlanColumns) FROM task ORDER BY id
+      """)
     var session: (id: SessionID, place: Int)?
     while try rows.step() {
       let rowID = rows.integerValue(0) ?? 0
@@ -60,9 +63,11 @@ struct StateReader {
         let entry = try TaskEntry.read(from: rows)
         if session?.id != entry.session { session = places[entry.session].map { (entry.session, $0) } }
         guard let place = session?.place else { throw RowFault("its session \(entry.session) is not there") }
-        if let key = try rows.nextText() {
-          state.keys.append(TaskKey(session: entry.session, key: key, task: entry.id))
+        let key = try rows.nextText()
+        if !entry.state.isFinished, let path = try rows.nextText() {
+          state.claims.append(DestinationClaim(task: entry.id, path: path))
         }
+        if let key { state.keys.append(TaskKey(session: entry.session, key: key, task: entry.id)) }
         // A counter that fell behind its rows would make a number twice, which the next commit would refuse.
         if entry.number >= state.sessions[place].nextTaskNumber {
           state.sessions[place].nextTaskNumber = entry.number.addingClamped(1)

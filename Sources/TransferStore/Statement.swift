@@ -73,6 +73,13 @@ internal import CSQLite
     try checkBinding(code)
   }
 
+  /// The value of another statement's current row, whatever its type is.
+  func bind(column: Int32, of row: Statement) throws(StoreError) {
+    parameter += 1
+    // SAFETY: an unprotected value may be bound, and is copied, before its statement is stepped again.
+    try checkBinding(unsafe sqlite3_bind_value(handle, parameter, sqlite3_column_value(row.handle, column)))
+  }
+
   private func checkBinding(_ code: Int32) throws(StoreError) {
     guard code != SQLITE_OK else { return }
     let error = connection.failure(code, statement: sql)
@@ -89,6 +96,8 @@ internal import CSQLite
     guard let name = unsafe sqlite3_column_name(handle, column) else { return "column \(column)" }
     return unsafe String(cString: name)
   }
+
+  var columnNames: [String] { (0..<columnCount).map(columnName) }
 
   /// Nil unless the column holds an integer.
   func integerValue(_ column: Int32) -> Int64? {

@@ -24,12 +24,13 @@ package struct ResultCode: RawRepresentable, Hashable, Sendable {
   package static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
   package static let tooBig = ResultCode(rawValue: SQLITE_TOOBIG)
   package static let notADatabase = ResultCode(rawValue: SQLITE_NOTADB)
+  package static let writeError = ResultCode(rawValue: SQLITE_IOERR | (3 << 8))
   package static let uniqueConstraint = ResultCode(rawValue: SQLITE_CONSTRAINT | (8 << 8))
   package static let primaryKeyConstraint = ResultCode(rawValue: SQLITE_CONSTRAINT | (6 << 8))
   package static let foreignKeyConstraint = ResultCode(rawValue: SQLITE_CONSTRAINT | (3 << 8))
 }
 
-/// Why the store could not do what it was asked. Nothing was changed when one is thrown from ``TransferStore/apply(_:)``.
+/// Why the store could not do what it was asked. When ``TransferStore/apply(_:)`` throws, nothing was changed.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   /// What a caller can do about it.
   package enum Kind: String, CaseIterable, Hashable, Sendable {

@@ -33,8 +33,8 @@ package final class TransferStore {
 
   /// Opens the database at an absolute path, or creates it (mode 0600) in a folder that exists.
   ///
-  /// A file that is no sound database is renamed to `NAME.corrupt-<seconds since 1970>`, a new one is made, and
-  /// ``recovered`` says so.
+  /// A file that is no sound database is renamed to `NAME.corrupt-<seconds since 1970>`, a new one is made of the rows
+  /// that can be read, and ``recovered`` says so.
   /// - Throws: `foreignDatabase` and `newerDatabase`, the file left as it is; `cannotOpen`, `readOnly`, `full`,
   ///   `busy`, `ioError`.
   package convenience init(path: String) throws(StoreError) {
@@ -44,15 +44,22 @@ package final class TransferStore {
   init(path: String, migrations: [Migration]) throws(StoreError) {
     self.path = path
     self.migrations = migrations
+    if !DatabaseFiles.exists(path), DatabaseFiles.exists(rebuildingPath) {
+      // The repair ended between its two last steps: the damaged database is aside, the new one is whole.
+      try DatabaseFiles.move(rebuildingPath, to: path)
+      recovered = RecoveryNote(
+        setAsidePath: path + ".corrupt-*", reason: "an earlier repair was interrupted, and is finished now",
+        rescuedRows: 0, at: DatabaseFiles.now())
+    }
     if DatabaseFiles.isOrphanedLog(path) {
-      try beginAnew(because: "a write-ahead log was there without its database")
+      try rebuild(because: "a write-ahead log was there without its database")
       return
     }
     do throws(StoreError) {
       database = try OpenDatabase(path: path, migrations: migrations)
     } catch {
       guard error.kind == .corrupt else { throw error }
-      try beginAnew(because: error.message)
+      try rebuild(because: error.message)
     }
   }
 
@@ -63,9 +70,7 @@ package final class TransferStore {
       return try read()
     } catch {
       guard error.kind == .corrupt else { throw error }
-      database?.connection.close(keepsLog: true)
-      database = nil
-      try beginAnew(because: error.message)
+      try rebuild(because: error.message)
       return try read()
     }
   }
@@ -76,7 +81,8 @@ package final class TransferStore {
     return state
   }
 
-  /// Applies all changes in their order, or none. Empty changes cost nothing.
+  /// Applies all changes in their order, or none. Keys and names of what is removed are free in the whole transaction.
+  /// Empty changes cost nothing.
   /// - Throws: `full`, `ioError`, `busy`, `readOnly` (may pass); `constraint`, `invalidValue`, `missingRow` (a fault
   ///   of the caller, named by change); `corrupt`.
   package func apply(_ changes: [StoreChange]) throws(StoreError) {
@@ -85,6 +91,9 @@ package final class TransferStore {
     let before = database.connection.totalChanges
     var reached = highWater
     try database.connection.transaction { () throws(StoreError) in
+      if changes.contains(where: \.takesName) {
+        for change in changes { try change.freeNames(in: database) }
+      }
       for change in changes {
         do throws(StoreError) {
           try change.write(to: database)
@@ -160,6 +169,30 @@ package final class TransferStore {
     return try connection.integer("PRAGMA wal_checkpoint(TRUNCATE)") == 0
   }
 
+  /// Puts the database aside as damaged, and makes a new one of the rows that can be read; ``recovered`` says so.
+  ///
+  /// For `corrupt` from ``apply(_:)`` or ``details(_:)``; opening and loading do it by themselves. The state must be
+  /// loaded anew. An error leaves the damaged database in its place, and the store closed.
+  package func rebuild(because reason: String) throws(StoreError) {
+    database?.connection.close(keepsLog: true)
+    database = nil
+    let rows: Int
+    do throws(StoreError) {
+      rows = try Rescue.build(from: path, at: rebuildingPath, migrations: migrations)
+    } catch {
+      // Half a database must not be there when somebody deletes the damaged one.
+      try DatabaseFiles.remove(rebuildingPath)
+      throw error
+    }
+    let moment = DatabaseFiles.now()
+    let aside = try DatabaseFiles.setAside(path, at: moment)
+    try DatabaseFiles.move(rebuildingPath, to: path)
+    recovered = RecoveryNote(setAsidePath: aside, reason: reason, rescuedRows: rows, at: moment)
+    database = try OpenDatabase(path: path, migrations: migrations)
+    // Known from the rows when they are loaded.
+    highWater = HighWater()
+  }
+
   /// Closes the database; what is called later throws `misuse`. Also done when the store is released.
   package func close() {
     guard let connection = database?.connection else { return }
@@ -174,18 +207,7 @@ package final class TransferStore {
     return database
   }
 
-  private func beginAnew(because reason: String) throws(StoreError) {
-    // Ids are never used twice. Where the last ones are lost too, they go on from the seconds since 1970: no database
-    // has counted so far.
-    let floor =
-      HighWater.salvage(from: path)
-      ?? HighWater(everything: DatabaseFiles.now().milliseconds / 1000)
-    recovered = try DatabaseFiles.setAside(path, reason: reason)
-    let fresh = try OpenDatabase(path: path, migrations: migrations)
-    try fresh.connection.transaction { () throws(StoreError) in try floor.write(to: fresh, over: HighWater()) }
-    database = fresh
-    highWater = floor
-  }
+  private var rebuildingPath: String { path + ".rebuilding" }
 }
 
 @available(*, unavailable)

@@ -60,6 +60,10 @@ final class TemporaryFolder {
     return unsafe stat("\(path)/\(name)", &status) == 0 ? status.st_mode & 0o777 : nil
   }
 
+  func rename(_ name: String, _ target: String) throws {
+    guard unsafe Glibc.rename("\(path)/\(name)", "\(path)/\(target)") == 0 else { throw FileFailure(number: errno) }
+  }
+
   /// Lets everybody read a file.
   func open(_ name: String) { unsafe chmod("\(path)/\(name)", 0o644) }
 
@@ -89,7 +93,8 @@ enum Sample {
   static func entry(_ id: Int64, session: Int64 = 1, kind: TaskKind = .download) -> TaskEntry {
     TaskEntry(
       id: TaskID(rawValue: id), session: SessionID(rawValue: session), number: id, kind: kind, state: .waiting,
-      priority: 200, isDiscretionary: true, received: 11, sent: 12, expected: 13, attempts: 14, failures: 15,
+      origin: "https://example.org:443", isRepeatable: false, priority: 200, isDiscretionary: true, received: 11,
+      sent: 12, expected: 13, attempts: 14, failures: 15,
       notBefore: WallInstant(milliseconds: -16), deadline: WallInstant(milliseconds: 1_790_000_000_017),
       finishedAt: WallInstant(milliseconds: 18))
   }
@@ -122,7 +127,8 @@ enum Sample {
         httpVersion: "2"),
       failure: TransferFailure(
         .connectionLost, .transient, domain: "curl", number: -56, detail: "The server closed.", retryAfterSeconds: 7),
-      cancelCause: .forceQuit, filePath: "/f", bodyPath: "/b", sha256: "00ff", isLengthVerified: false, wasted: 21,
+      cancelCause: .forceQuit, contentEncoding: "gzip", filePath: "/f", bodyPath: "/b", sha256: "00ff",
+      isLengthVerified: false, wasted: 21,
       restarts: 1)
   }
 

@@ -31,6 +31,7 @@ import TransferStore
     #expect(state.tasks == [entry])
     #expect(state.deliveries == deliveries)
     #expect(state.keys == [TaskKey(session: session.id, key: "klé", task: entry.id)])
+    #expect(state.claims == [DestinationClaim(task: entry.id, path: "/home/a/Größe\n.iso")])
     #expect(state.lastTaskID == entry.id)
     #expect(state.lastSessionID == session.id)
     #expect(try store.details(entry.id) == Sample.details(key: "klé"))
@@ -42,8 +43,7 @@ import TransferStore
   @Test func everyOptionalAbsent() throws {
     let session = SessionRecord(id: SessionID(rawValue: 3), key: SessionKey(app: "", identifier: ""))
     let entry = TaskEntry(
-      id: TaskID(rawValue: 1), session: session.id, number: 1, kind: .data, state: .suspended,
-      deadline: WallInstant(milliseconds: .max))
+      id: TaskID(rawValue: 1), session: session.id, number: 1, kind: .data, state: .suspended, origin: "")
     let details = TaskDetails(
       plan: TaskPlan(
         kind: .data, request: TransferRequest(url: ""), partPath: "", createdAt: WallInstant(milliseconds: .min)),
@@ -116,6 +116,18 @@ import TransferStore
     #expect(try store.details(state.tasks.map(\.id)) == Self.variants.map(DetailsReading.details))
   }
 
+  @Test func finishedAndManagedTasksClaimNothing() throws {
+    var finished = Sample.entry(1)
+    finished.state = .finished(.succeeded)
+    var managed = Sample.details()
+    managed.plan.destination = .managed
+    let (_, state) = try reopened([
+      .putSession(Sample.session(1)), .addTask(finished, Sample.details()), .addTask(Sample.entry(2), managed),
+      .addTask(Sample.entry(3), Sample.details()),
+    ])
+    #expect(state.claims.map(\.task.rawValue) == [3])
+  }
+
   @Test func updates() throws {
     var session = Sample.session(1)
     var entry = Sample.entry(1)
@@ -125,6 +137,9 @@ import TransferStore
     entry.state = .finished(.failed)
     entry.priority = 0
     entry.isDiscretionary = false
+    entry.isRepeatable = true
+    entry.origin = "http://[::1]:80"
+    entry.deadline = nil
     entry.expected = nil
     entry.notBefore = nil
     entry.received = 77

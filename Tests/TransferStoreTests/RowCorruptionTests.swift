@@ -41,6 +41,9 @@ import TransferCore
     Damage("state = 'finished'", "ending is missing"),
     Damage("ending = 'failed'", "ending is set in state waiting"),
     Damage("state = 'finished', ending = 'vanished'", "ending has an unknown name"),
+    Damage("origin = x'00'", "origin holds a blob"),
+    Damage("is_repeatable = 2", "is_repeatable is neither 0 nor 1"),
+    Damage("destination_path = CAST(x'ff' AS TEXT)", "destination_path is not UTF-8"),
     Damage("priority = 256", "priority is outside of 0 to 255"),
     Damage("priority = -1", "priority is outside of 0 to 255"),
     Damage("is_discretionary = 2", "is_discretionary is neither 0 nor 1"),
@@ -69,6 +72,7 @@ import TransferCore
     #expect(state.tasks.map(\.id.rawValue) == [1, 3, 4])
     #expect(state.sessions.count == 2)
     #expect(state.keys.map(\.key) == ["one"])
+    #expect(state.claims.map(\.task.rawValue) == [1, 3, 4])
     let reported = try #require(state.quarantined.first { $0.table == "task" })
     #expect(reported.rowID == 2)
     #expect(reported.reason.hasPrefix(damage.reason), "\(reported.reason)")
@@ -153,7 +157,7 @@ import TransferCore
     Damage("UPDATE task_plan SET source_size_bytes = -1", "source_size_bytes is negative"),
     Damage("UPDATE task_plan SET source_pin = 'glue'", "source_pin has an unknown name"),
     Damage("UPDATE task_plan SET destination = 'moon'", "destination has an unknown name"),
-    Damage("UPDATE task_plan SET destination_path = NULL", "a destination lacks"),
+    Damage("UPDATE task_plan SET destination_collision = NULL", "a destination lacks"),
     Damage("UPDATE task_plan SET status_rule = 'none'", "status_rule has an unknown name"),
     Damage("UPDATE task_plan SET keeps_encoding = 9", "keeps_encoding is neither"),
     Damage("UPDATE task_plan SET request_timeout_ms = 'x'", "request_timeout_ms holds text"),

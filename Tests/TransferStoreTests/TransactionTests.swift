@@ -100,6 +100,17 @@ import TransferCore
     #expect(try store.load().keys.map(\.task.rawValue) == [2, 3])
   }
 
+  /// In one transaction the successor may come before the removal, as the core orders them.
+  @Test func keysAndNamesChangeHandsWithinATransaction() throws {
+    try store.apply([.addTask(Sample.entry(2), Sample.details(key: "one")), .removeTask(TaskID(rawValue: 1))])
+    #expect(try store.load().keys.map(\.task.rawValue) == [2])
+    try store.apply([.putSession(Sample.session(8))])
+    var successor = Sample.session(9)
+    successor.key = Sample.session(8).key
+    try store.apply([.putSession(successor), .removeSession(SessionID(rawValue: 8))])
+    #expect(try store.load().sessions.map(\.id.rawValue) == [1, 9])
+  }
+
   @Test func idsAreNeverUsedAgain() throws {
     try store.apply([.putSession(Sample.session(5)), .addTask(Sample.entry(30), Sample.details())])
     try store.apply([.removeTask(TaskID(rawValue: 30)), .removeTask(TaskID(rawValue: 1))])
@@ -190,7 +201,7 @@ import TransferCore
       var limit = rlimit(rlim_cur: 400_000, rlim_max: rlim_t.max)
       guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(2) }
       let error = try storeError { () throws(StoreError) in try store.apply(many) }
-      guard error.kind == .full else { print(error); exit(3) }
+      guard error.kind == .full else { exit(100 + error.code.rawValue & 0xff) }
       limit.rlim_cur = limit.rlim_max
       guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(4) }
       guard try store.load().tasks.isEmpty else { exit(5) }

@@ -227,7 +227,7 @@ extension Core {
     details[id] = nil
     unreadable.remove(id)
     unreconciled.remove(id)
-    removals.append(.removeTask(id))
+    if !cell.isNew { removals.append(.removeTask(id)) }
     effects.append(.removeFiles(files))
     settleSession(cell.entry.session, now)
     retireIfEmpty(cell.entry.session)

@@ -1,0 +1,5 @@
+#pragma once
+#include <zlib.h>
+
+// inflateInit2 is a macro that passes the header's version and the struct's size.
+static inline int czlib_inflate_init(z_stream *stream, int window_bits) { return inflateInit2(stream, window_bits); }

@@ -1,0 +1,45 @@
+import TransferCore
+
+/// How long the response's body says it is (RFC 9112 section 6.3), and by what it ends.
+struct BodyFraming: Hashable {
+  /// Body bytes announced by Content-Length or Content-Range; nil where neither does.
+  var expected: Int64?
+  /// Only the end of the connection delimits the body.
+  var endsWithConnection: Bool
+
+  enum Reading: Hashable {
+    case framing(BodyFraming)
+    /// RFC 9112 section 6.3 rule 5: the message's length cannot be known.
+    case contradiction(String)
+  }
+
+  static func read(_ head: ResponseHead, method: String) -> Reading {
+    // RFC 9110 sections 6.4.1 and 9.3.2: these never carry content, whatever their fields say.
+    if method == "HEAD" || head.status == 204 || head.status == 304 {
+      return .framing(BodyFraming(expected: 0, endsWithConnection: false))
+    }
+    let isChunked = head.headers.contains("Transfer-Encoding")
+    let lengths = Set(
+      head.headers.values("Content-Length").flatMap { $0.split(separator: ",") }
+        .map { String($0).trimmingOptionalWhitespace })
+    if !isChunked, lengths.count > 1 {
+      return .contradiction("The response has Content-Length fields that differ.")
+    }
+    var expected = isChunked ? nil : lengths.first.flatMap(Int64.init)
+    if !isChunked, let text = lengths.first, expected == nil || !text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+      return .contradiction("The response's Content-Length is not a number.")
+    }
+    if head.status == 206,
+      case .range(let first, let last, _)? = head.headers["Content-Range"].flatMap(ContentRange.init)
+    {
+      let count = last - first + 1
+      if let told = expected, told != count {
+        return .contradiction("The part's Content-Range and Content-Length contradict each other.")
+      }
+      expected = count
+    }
+    let isMultiplexed = head.httpVersion.hasPrefix("2") || head.httpVersion.hasPrefix("3")
+    return .framing(
+      BodyFraming(expected: expected, endsWithConnection: !isMultiplexed && !isChunked && expected == nil))
+  }
+}

@@ -1,0 +1,407 @@
+import CCurl
+package import TransferCore
+
+/// libcurl cannot be set up.
+package struct EngineUnavailable: Error, Hashable {
+  /// libcurl's CURLcode; 0 when there was no memory for a multi handle.
+  package var curlCode: Int
+}
+
+/// ``TransferEngine`` on libcurl's multi interface. Not Sendable: one loop thread calls it.
+@safe package final class CurlEngine: TransferEngine {
+  private var multi: UnsafeMutableRawPointer
+  private let registrar: any LoopRegistrar
+  private let context: EngineContext
+  /// Looked up only; the order of a dictionary is never used.
+  private var transfers: [AttemptID: EasyTransfer] = [:]
+  /// Attempts in order of their start: what scans go through.
+  private var order: [AttemptID] = []
+  /// Transfers whose name look-up waits for a free thread, in order.
+  private var deferred: [EasyTransfer] = []
+  private var pool: [EasyHandle] = []
+  private var timer: BootInstant?
+  /// When idle connections are dropped.
+  private var idleDrop: BootInstant?
+  private var isClosed = false
+
+  private static let initialization = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
+
+  /// - Parameter wake: called on a worker's thread when it has reported something: it makes the loop call
+  ///   `takeReports()` soon (an eventfd, say).
+  package init(
+    registrar: any LoopRegistrar, wake: @escaping @Sendable () -> Void
+  ) throws(EngineUnavailable) {
+    let status = Self.initialization
+    guard status == CURLE_OK, let multi = unsafe curl_multi_init() else {
+      throw EngineUnavailable(curlCode: Int(status.rawValue))
+    }
+    unsafe self.multi = multi
+    self.registrar = registrar
+    context = EngineContext(reports: FileReports(wake: wake))
+    configureMulti()
+  }
+
+  private func configureMulti() {
+    unsafe ccurl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, EngineLimits.idleConnections)
+    unsafe ccurl_multi_set_long(multi, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
+    unsafe CurlCallbacks.install(self, on: multi)
+  }
+
+  deinit { close() }
+
+  /// Stops everything and closes all connections. Further calls do nothing.
+  package func close() {
+    guard !isClosed else { return }
+    for attempt in order { stop(attempt) }
+    isClosed = true
+    context.untold = []
+    context.yieldingSenders = []
+    pool = []
+    unsafe curl_multi_cleanup(multi)
+  }
+
+  // MARK: Orders
+
+  package func start(_ order: AttemptOrder, part: PartFile?, body: BodyFile?) {
+    // Adopted first, so that every way out of here closes them.
+    let partDescriptor = part.map { PartFileSink($0, attempt: order.attempt, context: context) }
+    var upload: UploadBody?
+    if let body {
+      if case .file(let source) = order.body {
+        upload = UploadBody(body, source: source, attempt: order.attempt, context: context)
+      } else {
+        _ = SharedDescriptor(body.descriptor)
+      }
+    }
+    guard !isClosed, transfers[order.attempt] == nil else { return }
+    context.now = BootClock.now
+    idleDrop = nil
+    if let failure = mismatch(order, part: part, body: body) { return refuse(order, failure) }
+    guard let easy = takeHandle() else {
+      return refuse(order, TransferFailure(.internalFault, .transient, detail: "Out of memory."))
+    }
+    let sink: PartFileSink? = if case .partFile = order.sink { partDescriptor } else { nil }
+    let transfer = EasyTransfer(order, easy: easy, context: context, sink: sink, upload: upload)
+    let bodyBytes = upload?.sizeBytes ?? (CurlOptions.sendsEmptyBody(order.request.method) ? 0 : nil)
+    if let failure = CurlOptions.apply(order, to: easy, bodyBytes: bodyBytes) {
+      giveBack(easy)
+      return refuse(order, failure)
+    }
+    CurlCallbacks.install(transfer, on: easy)
+    transfers[order.attempt] = transfer
+    self.order.append(order.attempt)
+    if let upload {
+      upload.identify()
+      // On a filesystem that can hang the worker's answer puts the transfer on the wire.
+      guard let check = upload.check else { return context.scan(by: context.now + EngineLimits.scanInterval) }
+      guard check == .unchanged else {
+        transfer.fail(SystemFailure.sourceChanged)
+        return finish(transfer, CURLE_ABORTED_BY_CALLBACK)
+      }
+    }
+    putOnWire(transfer)
+  }
+
+  private func mismatch(_ order: AttemptOrder, part: PartFile?, body: BodyFile?) -> TransferFailure? {
+    if case .partFile = order.sink, part == nil {
+      return TransferFailure(.internalFault, .permanent, detail: "The order has no opened part file.")
+    }
+    if case .file = order.body, body == nil {
+      return TransferFailure(.sourceMissing, .permanent, detail: "The order has no opened source.")
+    }
+    return nil
+  }
+
+  private func refuse(_ order: AttemptOrder, _ failure: TransferFailure) {
+    let source: SourceCheck = if case .file = order.body { .unchanged } else { .notApplicable }
+    context.queue.append(
+      .ended(
+        order.attempt, .failed(failure), AttemptFacts(requestWasSent: false, sent: 0, received: 0, source: source)))
+  }
+
+  private func putOnWire(_ transfer: EasyTransfer) {
+    let result = unsafe curl_multi_add_handle(multi, transfer.easy.raw)
+    guard result == CURLM_OK else {
+      transfer.fail(
+        TransferFailure(
+          .internalFault, .transient, domain: "curl", number: Int(result.rawValue),
+          detail: "libcurl did not take the transfer."))
+      return finish(transfer, CURLE_FAILED_INIT)
+    }
+    transfer.isOnWire = true
+    transfer.lastProgress = context.now
+    context.scan(by: context.now + min(EngineLimits.scanInterval, transfer.order.noProgressTimeout))
+  }
+
+  package func stop(_ attempt: AttemptID) {
+    context.now = BootClock.now
+    if let transfer = transfers[attempt] {
+      leaveWire(transfer)
+      transfer.forget()
+      context.untold.removeAll { $0 === transfer }
+      context.yieldingSenders.removeAll { $0 === transfer }
+      deferred.removeAll { $0 === transfer }
+      remove(transfer)
+    }
+    context.queue.drop(attempt)
+  }
+
+  package func releaseBody(_ attempt: AttemptID) {
+    guard let transfer = transfers[attempt] else { return }
+    context.now = BootClock.now
+    release(transfer, .record)
+  }
+
+  package func pause(_ attempt: AttemptID) { transfers[attempt]?.hold(.client) }
+
+  package func unpause(_ attempt: AttemptID) {
+    guard let transfer = transfers[attempt] else { return }
+    context.now = BootClock.now
+    release(transfer, .client)
+  }
+
+  private func release(_ transfer: EasyTransfer, _ reason: EasyTransfer.Holds) {
+    let result = transfer.release(reason)
+    if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+    collect()
+  }
+
+  // MARK: Readiness and time
+
+  /// A watched descriptor is ready. An error or a hang-up counts as both.
+  package func ready(_ descriptor: Int32, readable: Bool, writable: Bool) {
+    guard !isClosed else { return }
+    context.now = BootClock.now
+    let mask = (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0)
+    var running: Int32 = 0
+    unsafe curl_multi_socket_action(multi, descriptor, mask, &running)
+    collect()
+  }
+
+  package var nextDeadline: BootInstant? {
+    [timer, transfers.isEmpty ? nil : context.nextScan, idleDrop].compactMap { $0 }.min()
+  }
+
+  package func turn(now: BootInstant) {
+    guard !isClosed else { return }
+    context.now = now
+    if let due = timer, due <= now {
+      timer = nil
+      var running: Int32 = 0
+      unsafe curl_multi_socket_action(multi, -1, 0, &running)
+      // libcurl's clock stands still in suspend and ours does not: it may see nothing due yet, and says so only here.
+      var milliseconds = 0
+      if timer == nil, unsafe curl_multi_timeout(multi, &milliseconds) == CURLM_OK { setTimer(milliseconds) }
+      collect()
+    }
+    if let due = context.nextScan, due <= now { scan() }
+    if let due = idleDrop, due <= now { dropIdleConnections() }
+  }
+
+  /// libcurl's timer callback: −1 removes the timer.
+  func setTimer(_ milliseconds: Int) {
+    timer = milliseconds < 0 ? nil : BootClock.now + .milliseconds(milliseconds)
+  }
+
+  /// libcurl's socket callback.
+  func watch(_ socket: Int32, _ what: Int32) {
+    if what == CURL_POLL_REMOVE {
+      registrar.unwatch(socket)
+    } else {
+      registrar.watch(
+        socket, readable: what & Int32(CURL_POLL_IN) != 0, writable: what & Int32(CURL_POLL_OUT) != 0)
+    }
+  }
+
+  // MARK: Ends
+
+  /// Takes the transfers that libcurl is done with.
+  private func collect() {
+    var result = CURLE_OK
+    while let raw = unsafe ccurl_next_done(multi, &result) {
+      guard let transfer = unsafe CurlCallbacks.transfer(of: raw) else { continue }
+      finish(transfer, result)
+    }
+    while !context.yieldingSenders.isEmpty {
+      let senders = context.yieldingSenders
+      context.yieldingSenders = []
+      for transfer in senders where transfer.isOnWire {
+        let result = transfer.resumeSending()
+        if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+      }
+    }
+  }
+
+  private func leaveWire(_ transfer: EasyTransfer) {
+    if transfer.isLookingUp {
+      // QUICK_EXIT leaves the thread to itself; it still counts until it must be gone.
+      context.abandonedLookups.append(context.now + EngineLimits.abandonedLookupTime)
+    }
+    transfer.endLookup()
+    guard transfer.isOnWire else { return }
+    transfer.isOnWire = false
+    unsafe curl_multi_remove_handle(multi, transfer.easy.raw)
+  }
+
+  private func finish(_ transfer: EasyTransfer, _ result: CURLcode) {
+    if transfer.isLookupDeferred, result != CURLE_OK {
+      leaveWire(transfer)
+      deferred.append(transfer)
+      return
+    }
+    transfer.result = result
+    leaveWire(transfer)
+    transfer.sink?.stopSyncing()
+    // The check at the end; a transfer that never began keeps the one that stopped it.
+    if let upload = transfer.upload, upload.check == .unchanged { upload.identify() }
+    settle(transfer)
+  }
+
+  /// Ends a transfer that libcurl is done with, once its workers are too.
+  private func settle(_ transfer: EasyTransfer) {
+    guard let result = transfer.result, transfers[transfer.order.attempt] === transfer,
+      transfer.sink?.isBusy != true, transfer.upload?.isBusy != true
+    else { return }
+    transfer.tell()
+    transfer.flush()
+    context.queue.append(.ended(transfer.order.attempt, transfer.end(result), transfer.facts()))
+    remove(transfer)
+  }
+
+  private func remove(_ transfer: EasyTransfer) {
+    let attempt = transfer.order.attempt
+    guard transfers.removeValue(forKey: attempt) != nil else { return }
+    if let index = order.firstIndex(of: attempt) { order.remove(at: index) }
+    giveBack(transfer.easy)
+    if transfers.isEmpty { idleDrop = context.now + EngineLimits.idleDropTime }
+    startDeferred()
+  }
+
+  private func takeHandle() -> EasyHandle? { pool.popLast() ?? EasyHandle() }
+
+  private func giveBack(_ easy: EasyHandle) {
+    easy.reset()
+    if pool.count < EngineLimits.pooledHandles { pool.append(easy) }
+  }
+
+  private func startDeferred() {
+    var room = context.roomForLookups
+    while room > 0, !deferred.isEmpty {
+      room -= 1
+      let transfer = deferred.removeFirst()
+      transfer.restart()
+      putOnWire(transfer)
+    }
+  }
+
+  private func dropIdleConnections() {
+    idleDrop = nil
+    guard transfers.isEmpty, let fresh = unsafe curl_multi_init() else { return }
+    unsafe curl_multi_cleanup(multi)
+    unsafe multi = fresh
+    timer = nil
+    configureMulti()
+  }
+
+  // MARK: The scan
+
+  private func scan() {
+    context.nextScan = nil
+    for attempt in order {
+      guard let transfer = transfers[attempt] else { continue }
+      examine(transfer)
+    }
+    startDeferred()
+    if !transfers.isEmpty, context.nextScan == nil { context.nextScan = context.now + EngineLimits.scanInterval }
+    collect()
+  }
+
+  private func examine(_ transfer: EasyTransfer) {
+    let now = context.now
+    transfer.sink?.pump()
+    transfer.sink?.syncIfDue()
+    transfer.upload?.pump()
+    guard transfer.isOnWire else { return }
+    if let due = transfer.drainDeadline, due <= now { return finish(transfer, CURLE_WRITE_ERROR) }
+    // Who waits for us is not stalled.
+    let isHeld = !transfer.holds.isEmpty || transfer.isSendPaused
+    if isHeld { transfer.lastProgress = now }
+    let due = transfer.lastProgress + transfer.order.noProgressTimeout
+    if due <= now { return timeOut(transfer) }
+    let next = [due, transfer.drainDeadline, transfer.sink?.syncDeadline].compactMap { $0 }.min() ?? due
+    context.scan(by: max(next, now + EngineLimits.scanInterval))
+  }
+
+  private func timeOut(_ transfer: EasyTransfer) {
+    let seconds = transfer.order.noProgressTimeout.components.seconds
+    let phase =
+      !transfer.isConnected
+      ? "while connecting" : transfer.verdict == nil ? "while waiting for the answer" : "of the body"
+    transfer.fail(
+      TransferFailure(
+        .timedOut, .transient, detail: "\(transfer.circumstances.origin): no byte for \(seconds) s \(phase)."))
+    finish(transfer, CURLE_OPERATION_TIMEDOUT)
+  }
+
+  // MARK: Workers' reports
+
+  /// Takes in what workers have reported; called when `wake` asked for it.
+  package func takeReports() {
+    context.now = BootClock.now
+    for report in context.reports.take() {
+      guard let transfer = transfers[report.attempt] else { continue }
+      take(report, transfer)
+      settle(transfer)
+    }
+    collect()
+  }
+
+  private func take(_ report: FileReport, _ transfer: EasyTransfer) {
+    switch report {
+    case .began(_, let error):
+      if let failure = transfer.sink?.began(error: error) { return breakOff(transfer, failure) }
+      transfer.tellResponse()
+    case .wrote(_, let bytes, let error):
+      if let failure = transfer.sink?.wrote(bytes: bytes, error: error) { return breakOff(transfer, failure) }
+      releaseDisk(transfer)
+    case .synced(let attempt, let offset, let error):
+      if let failure = transfer.sink?.synced(through: offset, error: error) { return breakOff(transfer, failure) }
+      context.queue.append(.synced(attempt, offset: offset))
+      releaseDisk(transfer)
+    case .read(_, let bytes, let error):
+      transfer.upload?.didRead(bytes, error: error)
+      let result = transfer.resumeSending()
+      if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+    case .identified(_, let identity, _):
+      transfer.upload?.identified(identity)
+      guard transfer.result == nil, !transfer.isOnWire else { return }
+      if transfer.upload?.check == .unchanged { return putOnWire(transfer) }
+      breakOff(transfer, SystemFailure.sourceChanged)
+    }
+  }
+
+  private func releaseDisk(_ transfer: EasyTransfer) {
+    guard transfer.holds.contains(.disk), transfer.sink?.isFull == false else { return }
+    let result = transfer.release(.disk)
+    if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+  }
+
+  private func breakOff(_ transfer: EasyTransfer, _ failure: TransferFailure) {
+    transfer.fail(failure)
+    if transfer.result == nil { finish(transfer, CURLE_WRITE_ERROR) }
+  }
+
+  // MARK: Events
+
+  package var hasEvents: Bool { !context.queue.isEmpty || !context.untold.isEmpty }
+
+  package func drainEvents(into events: inout [EngineEvent], limit: Int) {
+    guard context.queue.count < limit else { return context.queue.take(into: &events, limit: limit) }
+    context.now = BootClock.now
+    let untold = context.untold
+    context.untold = []
+    for transfer in untold { transfer.flush() }
+    context.queue.take(into: &events, limit: limit)
+    for transfer in untold where transfer.holds.contains(.drain) { release(transfer, .drain) }
+  }
+}

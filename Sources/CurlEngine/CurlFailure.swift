@@ -1,0 +1,142 @@
+import CCrypto
+import CCurl
+import TransferCore
+
+/// libcurl's results as failures. Details name host and port, never a path, a query, user information or a header.
+enum CurlFailure {
+  /// What is known of the attempt when it failed.
+  struct Circumstances {
+    var origin: String
+    /// A byte of the request left this machine.
+    var requestWasSent: Bool
+    /// A connection was made, TLS included.
+    var isConnected: Bool
+    /// OpenSSL's verification result of the server's certificate (X509_V_*).
+    var verifyResult: Int
+    var systemError: Int
+    /// The proxy's last answer to CONNECT; 0 when there was none.
+    var connectStatus: Int
+    /// libcurl's error text. Only known phrases of it are told on.
+    var errorText: String
+  }
+
+  static func failure(_ result: CURLcode, _ facts: Circumstances) -> TransferFailure {
+    let (code, retryability, text) = row(result, facts)
+    return TransferFailure(
+      code, retryability, domain: "curl", number: Int(result.rawValue), detail: "\(facts.origin): \(text)")
+  }
+
+  private typealias Row = (FailureCode, Retryability, String)
+
+  private static func row(_ result: CURLcode, _ facts: Circumstances) -> Row {
+    switch result {
+    case CURLE_COULDNT_RESOLVE_HOST:
+      (.hostNotFound, .transient, "the host name was not found.")
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      (.proxyFailed, .transient, "the proxy's host name was not found; check the proxy settings.")
+    case CURLE_COULDNT_CONNECT:
+      connectRow(facts)
+    case CURLE_OPERATION_TIMEDOUT:
+      (.timedOut, .transient, "no connection within \(EngineLimits.connectMilliseconds / 1000) s.")
+    case CURLE_PROXY:
+      (.proxyFailed, .transient, "the proxy refused or broke the connection; check the proxy settings.")
+    case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+      CURLE_SSL_INVALIDCERTSTATUS:
+      (.certificateUntrusted, .permanent, verificationText(facts))
+    case CURLE_SSL_CONNECT_ERROR:
+      handshakeRow(facts)
+    case CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED,
+      CURLE_SSL_CERTPROBLEM, CURLE_SSL_SHUTDOWN_FAILED, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
+      (.secureConnectionFailed, .permanent, "TLS could not be set up.")
+    case CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE:
+      (.certificateUntrusted, .permanent, "the file of trusted certificates cannot be read; check SSL_CERT_FILE.")
+    default: exchangeRow(result, facts)
+    }
+  }
+
+  /// Results that come once a connection is there.
+  private static func exchangeRow(_ result: CURLcode, _ facts: Circumstances) -> Row {
+    // libcurl says "receive error" for a proxy that refuses CONNECT.
+    if !facts.isConnected, facts.connectStatus != 0, !(200...299).contains(facts.connectStatus) {
+      return (
+        .proxyFailed, facts.connectStatus == 407 ? .permanent : .transient,
+        "the proxy answered CONNECT with status \(facts.connectStatus)."
+      )
+    }
+    return switch result {
+    case CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_HTTP2, CURLE_HTTP2_STREAM,
+      CURLE_HTTP3, CURLE_QUIC_CONNECT_ERROR, CURLE_SEND_FAIL_REWIND, CURLE_NO_CONNECTION_AVAILABLE, CURLE_AGAIN,
+      CURLE_UNRECOVERABLE_POLL, CURLE_UPLOAD_FAILED:
+      (.connectionLost, .transient, lossText(result))
+    case CURLE_WEIRD_SERVER_REPLY, CURLE_HTTP_RETURNED_ERROR, CURLE_RANGE_ERROR, CURLE_CHUNK_FAILED:
+      (.badServerResponse, .transient, "the server's answer is not HTTP.")
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      // libcurl's result for an answer without a status line (HTTP/0.9), too.
+      facts.requestWasSent
+        ? (.badServerResponse, .transient, "the server's answer is not HTTP.")
+        : (.unsupportedURL, .permanent, "only http and https URLs are supported.")
+    case CURLE_URL_MALFORMAT:
+      (.unsupportedURL, .permanent, "the URL cannot be parsed.")
+    case CURLE_BAD_CONTENT_ENCODING:
+      (.contentDecodingFailed, .transient, "the transfer coding of the answer is broken.")
+    case CURLE_TOO_MANY_REDIRECTS:
+      (.tooManyRedirects, .permanent, "too many redirects.")
+    case CURLE_LOGIN_DENIED, CURLE_AUTH_ERROR, CURLE_REMOTE_ACCESS_DENIED:
+      (.credentialsRequired, .permanent, "the server wants credentials.")
+    case CURLE_INTERFACE_FAILED:
+      (.networkUnavailable, .transient, "the network interface is not there.")
+    case CURLE_FILESIZE_EXCEEDED:
+      (.bodyTooLarge, .permanent, "the body is larger than allowed.")
+    case CURLE_OUT_OF_MEMORY:
+      (.internalFault, .transient, "out of memory.")
+    default:
+      (.internalFault, .transient, "libcurl: \(text(result)).")
+    }
+  }
+
+  private static func connectRow(_ facts: Circumstances) -> Row {
+    switch Int32(truncatingIfNeeded: facts.systemError) {
+    case ErrorNumber.networkUnreachable, ErrorNumber.networkDown:
+      (.networkUnavailable, .transient, "the network cannot be reached.")
+    case ErrorNumber.timedOut: (.timedOut, .transient, "no answer to the connection attempt.")
+    default: (.connectionRefused, .transient, "the connection was refused or the host cannot be reached.")
+    }
+  }
+
+  /// A handshake that was cut is the network's fault; one that the two sides cannot agree on stays so.
+  private static func handshakeRow(_ facts: Circumstances) -> Row {
+    let reasons = [
+      "wrong version number", "unsupported protocol", "no protocols available", "protocol version", "no shared cipher",
+      "no ciphers available", "handshake failure", "dh key too small", "unsafe legacy renegotiation disabled",
+      "packet length too long", "http request",
+    ]
+    let text = facts.errorText.asciiLowercased
+    guard let reason = reasons.first(where: { text.contains($0) }) else {
+      return (.secureConnectionFailed, .transient, "the TLS handshake broke off.")
+    }
+    return (.secureConnectionFailed, .permanent, "the TLS handshake failed: \(reason).")
+  }
+
+  private static func lossText(_ result: CURLcode) -> String {
+    switch result {
+    case CURLE_GOT_NOTHING: "the server closed the connection without an answer."
+    case CURLE_HTTP2, CURLE_HTTP2_STREAM: "the server reset the stream."
+    case CURLE_SEND_ERROR, CURLE_UPLOAD_FAILED: "the connection broke while the request was sent."
+    default: "the connection broke before the answer was whole."
+    }
+  }
+
+  private static func verificationText(_ facts: Circumstances) -> String {
+    // libcurl compares names before it asks OpenSSL for the result, which stands at "unspecified" (1) then.
+    let isMisnamed = facts.verifyResult == 0 || facts.errorText.contains("subject name")
+    guard !isMisnamed, let reason = unsafe X509_verify_cert_error_string(facts.verifyResult) else {
+      return "the server's certificate is not for this host."
+    }
+    return "the server's certificate is not trusted: \(unsafe String(cString: reason))."
+  }
+
+  private static func text(_ result: CURLcode) -> String {
+    guard let text = unsafe curl_easy_strerror(result) else { return "error \(result.rawValue)" }
+    return unsafe String(cString: text)
+  }
+}

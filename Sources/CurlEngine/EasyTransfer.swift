@@ -1,0 +1,385 @@
+import CCurl
+import Glibc
+import TransferCore
+
+/// One attempt on the wire: what libcurl's callbacks act on.
+final class EasyTransfer {
+  /// Why the next body bytes are not taken now.
+  struct Holds: OptionSet {
+    let rawValue: UInt8
+    static let client = Holds(rawValue: 1)
+    static let disk = Holds(rawValue: 2)
+    static let drain = Holds(rawValue: 4)
+    /// The row still vouches for the bytes that this body replaces.
+    static let record = Holds(rawValue: 8)
+  }
+
+  let order: AttemptOrder
+  let easy: EasyHandle
+  let context: EngineContext
+  let sink: PartFileSink?
+  let upload: UploadBody?
+
+  /// What comes on the socket is HTTP itself, without TLS around it.
+  private let isPlain: Bool
+
+  private var collector = HeaderCollector()
+  private(set) var head: ResponseHead?
+  private(set) var verdict: ResponseVerdict?
+  private var framing = BodyFraming(expected: nil, endsWithConnection: false)
+  private var redirectTarget: String?
+  /// Why the engine itself broke the transfer off.
+  private(set) var ownFailure: TransferFailure?
+  /// Body bytes of this response so far, discarded ones included.
+  private(set) var received: Int64 = 0
+
+  private(set) var holds: Holds = []
+  private(set) var isReceivePaused = false
+  private(set) var isSendPaused = false
+  /// The transfer is in the multi handle.
+  var isOnWire = false
+  /// Set when libcurl is done and only a worker's calls are awaited.
+  var result: CURLcode?
+
+  var lastProgress: BootInstant
+  /// A body that is only drained is given up at this moment.
+  private(set) var drainDeadline: BootInstant?
+  private(set) var isLookingUp = false
+  /// The look-up was refused for now; the engine starts the transfer again.
+  private(set) var isLookupDeferred = false
+  private(set) var isConnected = false
+  private var tlsSession: UInt?
+
+  private(set) var isUntold = false
+  private var hasToldResponse = false
+  private var clientBytes: [UInt8] = []
+
+  init(
+    _ order: AttemptOrder, easy: EasyHandle, context: EngineContext, sink: PartFileSink?, upload: UploadBody?
+  ) {
+    self.order = order
+    self.easy = easy
+    self.context = context
+    self.sink = sink
+    self.upload = upload
+    lastProgress = context.now
+    isPlain =
+      Origin(url: order.request.url)?.scheme == "http"
+      && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
+  }
+
+  // MARK: Header lines
+
+  /// Takes a header line; false breaks the transfer off.
+  func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+    lastProgress = context.now
+    switch unsafe collector.take(line) {
+    case .more: return true
+    case .failed(let detail):
+      ownFailure = ownFailure ?? TransferFailure(.badServerResponse, .permanent, detail: detail)
+      return false
+    case .final: return judge()
+    }
+  }
+
+  private func judge() -> Bool {
+    let head = ResponseHead(
+      status: collector.status, headers: collector.headers, url: order.request.url,
+      httpVersion: collector.httpVersion)
+    switch BodyFraming.read(head, method: order.request.method) {
+    case .framing(let framing): self.framing = framing
+    case .contradiction(let detail):
+      ownFailure = TransferFailure(.badServerResponse, .transient, detail: detail)
+      return false
+    }
+    let verdict = ResponseTable.judge(head, order.judgement)
+    if let failure = prepare(for: verdict, head) {
+      ownFailure = failure
+      return false
+    }
+    self.head = head
+    self.verdict = verdict
+    if verdict == .takeWhole, order.judgement.resume != nil { holds.insert(.record) }
+    tellResponse()
+    guard discards else { return true }
+    drainDeadline = context.now + EngineLimits.drainTime
+    context.scan(by: context.now + EngineLimits.drainTime)
+    return framing.expected.map { $0 <= EngineLimits.drainedBytes } ?? true
+  }
+
+  private func prepare(for verdict: ResponseVerdict, _ head: ResponseHead) -> TransferFailure? {
+    switch verdict {
+    case .takeWhole: return sink?.begin(at: 0)
+    case .continueAt(let offset): return sink?.begin(at: offset)
+    case .redirect:
+      redirectTarget = CurlURL.resolve(head.headers["Location"] ?? "", against: order.request.url)
+      guard redirectTarget == nil else { return nil }
+      return TransferFailure(
+        .badServerResponse, .permanent, domain: "http", number: head.status,
+        detail: "The redirect's Location is not a URL.")
+    case .alreadyComplete, .restart, .retryLater, .ask, .reject: return nil
+    }
+  }
+
+  /// The verdict wants no body.
+  private var discards: Bool {
+    switch verdict {
+    case nil, .takeWhole, .continueAt: false
+    case .alreadyComplete, .restart, .redirect, .retryLater, .ask, .reject: true
+    }
+  }
+
+  // MARK: Body bytes
+
+  /// Takes body bytes. Returns how many, `CURL_WRITEFUNC_PAUSE`, or 0 to break the transfer off.
+  func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+    lastProgress = context.now
+    guard verdict != nil else {
+      ownFailure = TransferFailure(
+        .badServerResponse, .transient, detail: "The server sent a body without a final header block.")
+      return 0
+    }
+    if discards {
+      received += Int64(bytes.count)
+      return received <= EngineLimits.drainedBytes ? bytes.count : 0
+    }
+    guard holds.isEmpty else {
+      isReceivePaused = true
+      return Int(CURL_WRITEFUNC_PAUSE)
+    }
+    if let expected = framing.expected, received + Int64(bytes.count) > expected {
+      // RFC 9110 section 15.3.7: the part is as long as its Content-Range; what follows belongs to nothing.
+      ownFailure = TransferFailure(
+        .lengthMismatch, .transient, detail: "The server sent more than the \(expected) bytes it announced.")
+      return 0
+    }
+    if let sink {
+      if let failure = unsafe sink.write(bytes) {
+        ownFailure = failure
+        tell()
+        return 0
+      }
+      if sink.isFull { holds.insert(.disk) }
+    } else {
+      unsafe clientBytes.append(contentsOf: bytes)
+      if clientBytes.count > EngineLimits.undrainedBytes { holds.insert(.drain) }
+    }
+    received += Int64(bytes.count)
+    tell()
+    return bytes.count
+  }
+
+  // MARK: Request bytes
+
+  /// Fills libcurl's buffer. Returns the count, 0 at the end, `CURL_READFUNC_PAUSE` or `CURL_READFUNC_ABORT`.
+  func provideBody(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
+    guard let upload else { return 0 }
+    if hasEarlyAnswer(upload) {
+      // Let libcurl read first: a server that refuses and closes would turn the next send into an error that
+      // hides its answer.
+      isSendPaused = true
+      context.yieldingSenders.append(self)
+      return Int(CURL_READFUNC_PAUSE)
+    }
+    switch unsafe upload.read(into: buffer) {
+    case .bytes(let count):
+      lastProgress = context.now
+      tell()
+      return count
+    case .wait:
+      isSendPaused = true
+      return Int(CURL_READFUNC_PAUSE)
+    case .failed(let failure):
+      ownFailure = failure
+      return Int(CURL_READFUNC_ABORT)
+    }
+  }
+
+  /// Plain HTTP/1 only: under TLS and HTTP/2 a readable socket says nothing about an answer.
+  private func hasEarlyAnswer(_ upload: UploadBody) -> Bool {
+    guard isPlain, verdict == nil, upload.offset > 0, let socket = easy.socket else { return false }
+    var entry = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+    return unsafe poll(&entry, 1, 0) == 1 && entry.revents & Int16(POLLIN) != 0
+  }
+
+  /// Begins the body again for libcurl (a reused connection that was dead). Never for a request that must not be
+  /// sent twice.
+  func rewindBody(to offset: Int64) -> Bool {
+    guard let upload, order.request.isIdempotent else { return false }
+    return upload.rewind(to: offset)
+  }
+
+  // MARK: Connection
+
+  /// False defers the look-up.
+  func beginLookup() -> Bool {
+    if isLookingUp { return true }
+    guard context.roomForLookups > 0 else {
+      isLookupDeferred = true
+      return false
+    }
+    isLookingUp = true
+    context.lookups += 1
+    return true
+  }
+
+  func endLookup() {
+    guard isLookingUp else { return }
+    isLookingUp = false
+    context.lookups -= 1
+  }
+
+  func didConnect() {
+    endLookup()
+    isConnected = true
+    tlsSession = TLSGoodbye.session(of: easy)
+    lastProgress = context.now
+  }
+
+  /// Forgets what a deferred start left behind.
+  func restart() {
+    isLookupDeferred = false
+    lastProgress = context.now
+  }
+
+  // MARK: Pausing
+
+  func hold(_ reason: Holds) { holds.insert(reason) }
+
+  /// Returns libcurl's result when a callback that ran at once broke the transfer off.
+  func release(_ reason: Holds) -> CURLcode {
+    guard holds.contains(reason) else { return CURLE_OK }
+    holds.remove(reason)
+    lastProgress = context.now
+    guard holds.isEmpty, isReceivePaused else { return CURLE_OK }
+    isReceivePaused = false
+    return applyPause()
+  }
+
+  func resumeSending() -> CURLcode {
+    guard isSendPaused else { return CURLE_OK }
+    isSendPaused = false
+    lastProgress = context.now
+    return applyPause()
+  }
+
+  private func applyPause() -> CURLcode {
+    guard isOnWire else { return CURLE_OK }
+    let mask = (isReceivePaused ? CURLPAUSE_RECV : 0) | (isSendPaused ? CURLPAUSE_SEND : 0)
+    return unsafe curl_easy_pause(easy.raw, mask)
+  }
+
+  // MARK: Telling
+
+  /// Tells the verdict once the part file is cut: a row that names the new validator must not meet the old bytes.
+  func tellResponse() {
+    guard !hasToldResponse, let head, let verdict, sink?.isBeginning != true else { return }
+    hasToldResponse = true
+    context.queue.append(.responded(order.attempt, head, verdict))
+    tell()
+  }
+
+  /// Counters changed: the next drain tells them.
+  func tell() {
+    guard !isUntold else { return }
+    isUntold = true
+    context.untold.append(self)
+  }
+
+  var sent: Int64 { upload == nil ? 0 : max(0, easy.bytes(CURLINFO_SIZE_UPLOAD_T)) }
+  var held: Int64 { sink?.held ?? (discards ? 0 : received) }
+
+  /// Queues what was not told yet.
+  func flush() {
+    guard isUntold else { return }
+    isUntold = false
+    // The verdict comes first, and brings the counters with it.
+    if verdict != nil, !hasToldResponse { return }
+    if !clientBytes.isEmpty {
+      context.queue.append(.received(order.attempt, clientBytes))
+      clientBytes = []
+    }
+    context.queue.append(.progressed(order.attempt, held: held, sent: sent))
+  }
+
+  /// The attempt was stopped: nothing of it is told any more.
+  func forget() {
+    isUntold = false
+    clientBytes = []
+    sink?.abandon()
+  }
+
+  func fail(_ failure: TransferFailure) { ownFailure = ownFailure ?? failure }
+
+  // MARK: The end
+
+  func end(_ result: CURLcode) -> AttemptEnd {
+    if let ownFailure { return .failed(ownFailure) }
+    switch verdict {
+    case .redirect:
+      if let redirectTarget { return .redirected(location: redirectTarget) }
+      return .failed(CurlFailure.failure(result, circumstances))
+    case .alreadyComplete, .restart, .retryLater, .ask, .reject: return .discarded
+    case .takeWhole, .continueAt: return endOfBody(result)
+    case nil:
+      guard result == CURLE_OK else { return .failed(CurlFailure.failure(result, circumstances)) }
+      return .failed(
+        TransferFailure(.connectionLost, .transient, detail: "The answer ended before its header block did."))
+    }
+  }
+
+  private func endOfBody(_ result: CURLcode) -> AttemptEnd {
+    let isWhole = framing.expected == received
+    // An answer that is all here counts, even where the server closed before it had read all of an upload.
+    if result != CURLE_OK, !(upload != nil && isWhole) {
+      guard result == CURLE_PARTIAL_FILE, let expected = framing.expected else {
+        return .failed(CurlFailure.failure(result, circumstances))
+      }
+      var failure = CurlFailure.failure(result, circumstances)
+      failure.detail += " \(received) of \(expected) bytes came."
+      return .failed(failure)
+    }
+    if let expected = framing.expected, !isWhole {
+      return .failed(
+        TransferFailure(
+          .lengthMismatch, .transient, domain: "curl", number: Int(result.rawValue),
+          detail: "The server announced \(expected) bytes and sent \(received)."))
+    }
+    if framing.endsWithConnection, let tlsSession, !TLSGoodbye.wasClosed(tlsSession) {
+      return .failed(
+        TransferFailure(
+          .connectionLost, .transient,
+          detail: "\(circumstances.origin): the TLS connection was cut, not closed, and nothing else told the length."))
+    }
+    if upload?.check == .changed { return .failed(SystemFailure.sourceChanged) }
+    return .complete(
+      TransferSummary(
+        held: held, isLengthVerified: !framing.endsWithConnection, contentEncoding: contentEncoding))
+  }
+
+  private var contentEncoding: String? {
+    guard received > 0, let text = head?.headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased else {
+      return nil
+    }
+    // RFC 9110 section 8.4.1.3: "x-gzip" is the same.
+    let coding = text == "x-gzip" ? "gzip" : text
+    return ["gzip", "deflate", "br"].contains(coding) ? coding : nil
+  }
+
+  var circumstances: CurlFailure.Circumstances {
+    CurlFailure.Circumstances(
+      origin: Origin(url: order.request.url).map { "\($0.host):\($0.port)" } ?? "the server",
+      requestWasSent: requestWasSent, isConnected: isConnected,
+      verifyResult: easy.long(CURLINFO_SSL_VERIFYRESULT), systemError: easy.long(CURLINFO_OS_ERRNO),
+      connectStatus: easy.long(CURLINFO_HTTP_CONNECTCODE), errorText: easy.errorText)
+  }
+
+  /// A CONNECT to a proxy is no request of ours, so the connection must have been there first.
+  var requestWasSent: Bool { isConnected && easy.long(CURLINFO_REQUEST_SIZE) > 0 }
+
+  func facts() -> AttemptFacts {
+    AttemptFacts(
+      requestWasSent: requestWasSent, sent: sent, received: received,
+      source: upload.map { $0.check ?? .changed } ?? .notApplicable)
+  }
+}

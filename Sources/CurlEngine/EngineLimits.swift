@@ -1,0 +1,43 @@
+/// Every bound of the engine, each with its reason.
+enum EngineLimits {
+  /// libcurl's receive buffer. Measured: below 64 KiB costs CPU, above 128 KiB gains nothing.
+  static let receiveBufferBytes = 128 * 1024
+  /// libcurl's send buffer, for the same reason.
+  static let sendBufferBytes = 128 * 1024
+  /// Header fields in one block: browsers stop near 256.
+  static let headerFields = 256
+  /// Bytes in one header block, its status line included: a head is kept in memory and in a row.
+  static let headerBytes = 128 * 1024
+  /// A body that nobody wants is read up to here, because that is cheaper than a new connection.
+  static let drainedBytes: Int64 = 64 * 1024
+  /// … and no longer than this.
+  static let drainTime: Duration = .seconds(2)
+  /// Name look-up, TCP and TLS together.
+  static let connectMilliseconds = 30_000
+  /// Idle connections kept for reuse.
+  static let idleConnections = 32
+  /// An idle connection older than this may be half dead, so it is not used again.
+  static let idleConnectionSeconds = 60
+  /// With no transfer for so long, all idle connections are dropped.
+  static let idleDropTime: Duration = .seconds(30)
+  /// Threads that look names up at once: each one is a thread, and a dead resolver holds it for half a minute.
+  static let nameLookups = 32
+  /// How long a look-up that was given up is thought to hold its thread (glibc: 2 tries × 5 s × 3 servers).
+  static let abandonedLookupTime: Duration = .seconds(30)
+  /// Handles kept for the next attempts.
+  static let pooledHandles = 64
+  /// A part file is synced when so many bytes are new …
+  static let syncBytes: Int64 = 4 * 1024 * 1024
+  /// … or the oldest new byte is this old.
+  static let syncTime: Duration = .seconds(2)
+  /// With more unsynced bytes than this the transfer is paused: the disk is slower than the network.
+  static let unsyncedBytes: Int64 = 8 * 1024 * 1024
+  /// With more bytes than this queued for a worker the transfer is paused.
+  static let outstandingBytes: Int64 = 8 * 1024 * 1024
+  /// With more bytes than this waiting for `drainEvents` a client's transfer is paused.
+  static let undrainedBytes = 1024 * 1024
+  /// How often the watchdog looks, at most.
+  static let scanInterval: Duration = .seconds(1)
+  /// Read ahead of an upload's source on a filesystem that can hang.
+  static let readAheadBytes = 1024 * 1024
+}

@@ -1,0 +1,76 @@
+import TransferCore
+
+/// Collects the header lines of a response as libcurl hands them over, and says when the final block is in.
+struct HeaderCollector {
+  enum Step: Hashable {
+    case more
+    /// The blank line after a block whose status is 200 or more.
+    case final
+    case failed(String)
+  }
+
+  private(set) var status = 0
+  private(set) var httpVersion = ""
+  private(set) var headers = HeaderFields()
+  private var bytes = 0
+  private var isFinal = false
+
+  /// Takes one line with its line end. Lines after the final block are trailers: they are dropped.
+  mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
+    if isFinal { return .more }
+    // SAFETY: reads within the buffer, which libcurl keeps alive during its callback.
+    var end = line.count
+    while end > 0, unsafe Self.isLineEnd(line[end - 1]) { end -= 1 }
+    bytes += line.count
+    guard bytes <= EngineLimits.headerBytes else {
+      return .failed("The response's header block is larger than \(EngineLimits.headerBytes) bytes.")
+    }
+    if end == 0 { return endBlock() }
+    let text = unsafe UnsafeRawBufferPointer(rebasing: line[..<end])
+    if unsafe text.starts(with: Self.protocolName) { return unsafe startBlock(text) }
+    return unsafe takeField(text)
+  }
+
+  private static func isLineEnd(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D }
+
+  private static let protocolName = Array("HTTP/".utf8)
+
+  private mutating func endBlock() -> Step {
+    // RFC 9110 section 15.2: any number of 1xx answers may come first.
+    guard status >= 200 else {
+      bytes = 0
+      return .more
+    }
+    isFinal = true
+    return .final
+  }
+
+  private mutating func startBlock(_ line: UnsafeRawBufferPointer) -> Step {
+    let words = unsafe String(decoding: line, as: UTF8.self).split(separator: " ", maxSplits: 2)
+    guard words.count >= 2, let number = Int(words[1]), (100...599).contains(number) else {
+      return .failed("The response's status line is not one of HTTP.")
+    }
+    status = number
+    httpVersion = String(words[0].dropFirst(5))
+    headers = HeaderFields()
+    bytes = line.count
+    return .more
+  }
+
+  private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Step {
+    guard headers.fields.count < EngineLimits.headerFields else {
+      return .failed("The response has more than \(EngineLimits.headerFields) header fields.")
+    }
+    let text = unsafe String(decoding: line, as: UTF8.self)
+    // RFC 9112 section 5.2: a folded line continues the value before it, as if by one space.
+    if let first = text.utf8.first, first == 0x20 || first == 0x09 {
+      guard let last = headers.fields.indices.last else { return .more }
+      headers.fields[last].value += " " + text.trimmingOptionalWhitespace
+      return .more
+    }
+    guard let colon = text.utf8.firstIndex(of: 0x3A) else { return .more }
+    let value = String(text[text.index(after: colon)...]).trimmingOptionalWhitespace
+    headers.fields.append(HeaderField(name: String(text[..<colon]), value: value))
+    return .more
+  }
+}
