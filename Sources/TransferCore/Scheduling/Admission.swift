@@ -1,5 +1,5 @@
-/// Decides which waiting task runs next. Tasks queue in lanes, one for each session and origin; a lane admits as many at
-/// once as the session allows for a host, and lanes take turns.
+/// Decides which waiting task runs next. Tasks queue in lanes, one for each session and origin; a lane admits as many
+/// at once as the session allows for a host, and lanes take turns.
 ///
 /// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
 /// waits, so that a server that returns is not met by a herd.

@@ -247,8 +247,8 @@ extension Core {
     return number
   }
 
-  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a restart
-  /// can tell whose it is.
+  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a
+  /// restart can tell whose it is.
   private func partPath(_ id: TaskID, _ destination: Destination, app: String) -> String {
     switch destination {
     case .managed: return managedPath(id, app: app)

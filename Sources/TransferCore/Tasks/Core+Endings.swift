@@ -241,8 +241,8 @@ extension Core {
     armDeadline(id, now)
   }
 
-  /// Turns the stored wall time into this boot's clock; a wall clock that jumped cannot move it further than the longest
-  /// timeout that there is.
+  /// Turns the stored wall time into this boot's clock; a wall clock that jumped cannot move it further than the
+  /// longest timeout that there is.
   mutating func armDeadline(_ id: TaskID, _ now: ClockReading) {
     guard let deadline = tasks[id]?.entry.deadline else { return }
     let remaining = min(max(deadline - now.wall, .zero), Limits.resourceTimeout)
