@@ -209,6 +209,8 @@ enum Functions {
             pending = nil
           }
         } else if byte == UInt8(ascii: "}") {
+          // A requirement of a protocol has no body.
+          pending = nil
           if let last = open.last, last.depth == depth {
             found.append(Extent(start: last.start, count: index - last.start + 1))
             open.removeLast()

@@ -59,6 +59,7 @@ package struct Admission: Hashable, Sendable {
   /// The lane of a session and origin, made where it is new.
   package mutating func lane(session: SessionID, origin: String, limit: Int) -> Int32 {
     let key = LaneKey(session: session, origin: origin)
+    let limit = max(1, limit)
     if let index = laneIndex[key] {
       lanes[Int(index)].limit = limit
       giveTurn(index)

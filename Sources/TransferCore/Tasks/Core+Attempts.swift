@@ -188,7 +188,8 @@ extension Core {
       // The engine holds the body back when it was asked to continue something: the row must forget that first.
       if work.resume != nil { effects.append(.releaseBody(attempt)) }
       if cell.entry.kind == .data { effects.append(.announce(id, .response(head))) }
-    case .continueAt(let offset):
+    case .continueAt(let told):
+      let offset = max(0, told)
       details[id]?.progress.response = head
       work.awaitsFirstByte = true
       work.newPoint = nil

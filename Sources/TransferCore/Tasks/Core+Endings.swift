@@ -111,8 +111,8 @@ extension Core {
       } else {
         details[id]?.progress.filePath = path
       }
-      tasks[id]?.entry.received = bytes
-      tasks[id]?.entry.expected = bytes
+      tasks[id]?.entry.received = max(0, bytes)
+      tasks[id]?.entry.expected = max(0, bytes)
       finish(id, .succeeded, now)
     case .failed(let failure):
       if failure.code == .noSpace {
