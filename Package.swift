@@ -19,8 +19,8 @@ func library(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target
 func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-  .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+  .testTarget(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: settings)
 }
 
 let package = Package(
@@ -70,7 +70,8 @@ let package = Package(
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
     tests(
       "DaemonTests",
-      ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"]),
+      ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"],
+      exclude: ["Fixtures"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17

@@ -25,7 +25,7 @@ package enum Effect: Hashable, Sendable {
   package var needsCommit: Bool {
     switch self {
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
-    case .announce(_, let announcement): announcement == .state
+    case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize: false
     }
@@ -38,6 +38,8 @@ package enum Announcement: Hashable, Sendable {
   /// The server accepted a resumption at this offset, or refused it (0).
   case resumed(offset: Int64)
   case response(ResponseHead)
+  /// The task is no more: removed, acknowledged, or past its retention.
+  case removed
 }
 
 /// Which files an attempt needs.
