@@ -54,7 +54,7 @@ let package = Package(
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
     library("BackgroundURLSession", ["FerryClient"]),
-    program("ferry", ["FerryClient"]),
+    program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // A scriptable HTTP server for tests, ours and users'.
     library("LoopbackServer", ["LinuxSystem"]),

@@ -47,6 +47,7 @@ package struct Core: Hashable, Sendable {
   // The work of one tick.
   var effects: [Effect] = []
   var changes: [StoreChange] = []
+  var removals: [StoreChange] = []
   var dirtyTasks: [TaskID] = []
   var random = RandomWords(seed: 0)
 
@@ -84,9 +85,14 @@ package struct Core: Hashable, Sendable {
   package mutating func admit(at now: ClockReading) -> [Effect] {
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
-    while let id = admission.popCandidate(at: now.boot) {
+    while let place = admission.popCandidate(at: now.boot) {
+      let id = place.task
+      guard let cell = tasks[id], place.rank == Admission.rank(cell) else { continue }
       tasks[id]?.isQueued = false
-      guard let cell = tasks[id], mayRun(cell, now) else { continue }
+      guard mayRun(cell, now) else {
+        if let wakeAt = cell.wakeAt, wakeAt > now.boot { line(up: id, now) }
+        continue
+      }
       admission.occupy(cell.lane)
       start(id, now)
     }
@@ -95,7 +101,8 @@ package struct Core: Hashable, Sendable {
 
   /// The changes since the last call, one row at most once, in an order in which they can be applied.
   package mutating func takeChanges() -> [StoreChange] {
-    var ordered: [StoreChange] = []
+    // Removals first: what they free (a session's name, a task's key) may have been taken again in the same tick.
+    var ordered = removals
     for record in sessions.takeDirty() { ordered.append(.putSession(record)) }
     for id in dirtyTasks {
       guard let cell = tasks[id] else { continue }
@@ -106,15 +113,25 @@ package struct Core: Hashable, Sendable {
       }
       tasks[id]?.clearDirt()
     }
-    ordered.append(contentsOf: changes)
+    for change in changes where isStillMeant(change) { ordered.append(change) }
     dirtyTasks.removeAll(keepingCapacity: true)
     changes.removeAll(keepingCapacity: true)
+    removals.removeAll(keepingCapacity: true)
     evictDetails()
     return ordered
   }
 
+  /// False for the result of a task or session that went in the same tick, and may never have had a row.
+  private func isStillMeant(_ change: StoreChange) -> Bool {
+    guard case .addDelivery(let record) = change else { return true }
+    return sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
+  }
+
   /// Details where they are in memory; else the store has them.
   package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
+
+  /// The task of an attempt that is on the wire.
+  package func taskOnWire(_ attempt: AttemptID) -> TaskID? { owner(attempt) }
 
   package var runningCount: Int { admission.running }
 
@@ -146,7 +163,8 @@ package struct Core: Hashable, Sendable {
   /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
   /// everything stays.
   private mutating func evictDetails() {
-    guard degraded == nil, detailsOrder.count > 2 * Limits.residentDetails else { return }
+    // A command that waits needs the details of all its tasks at once.
+    guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > 2 * Limits.residentDetails else { return }
     var kept: [TaskID] = []
     let excess = detailsOrder.count - Limits.residentDetails
     for (index, id) in detailsOrder.enumerated() {
@@ -212,6 +230,11 @@ package struct ActiveTask: Hashable, Sendable {
   package var resume: ResumePoint?
   package var verdict: ResponseVerdict?
   package var head: ResponseHead?
+  /// The body was accepted, and none of it is known to be in the part file: until then the file may hold what it held
+  /// before, for which the new validator does not vouch.
+  package var awaitsFirstByte = false
+  /// What the row will vouch for from the first byte of a whole body on.
+  package var newPoint: ResumePoint?
   /// Some byte of the representation arrived in this attempt.
   package var madeProgress = false
   package var beganAt: BootInstant

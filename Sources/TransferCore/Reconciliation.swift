@@ -59,7 +59,7 @@ extension Core {
     var cell = TaskCell(entry: entry, lane: lane)
     // A wall clock that was set back must not make a task wait for longer than any backoff or date allows.
     cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), Limits.resourceTimeout) }
-    tasks.append(cell)
+    tasks.insert(cell)
     let isUnfinished = !entry.state.isFinished && entry.state != .suspended
     sessions.update(entry.session, isStored: false) {
       $0.taskCount += 1

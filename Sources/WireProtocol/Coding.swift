@@ -18,6 +18,8 @@ package enum WireCoding {
     case result(id: Int64, line: Data)
     case failure(id: Int64?, WireError)
     case notification(DaemonNotification)
+    /// A notification of a later release of this version: to be ignored.
+    case unknownNotification(method: String)
   }
 
   // MARK: The daemon's side
@@ -54,13 +56,12 @@ package enum WireCoding {
   package static func decodeMessage(_ line: Data) throws(WireError) -> IncomingMessage {
     let decoder = JSONDecoder()
     do {
-      let probe = try decoder.decode(ReplyProbe.self, from: line)
-      if let error = probe.error { return .failure(id: probe.id, error.wireError) }
-      if probe.method != nil {
-        return .notification(try decoder.decode(NotificationEnvelope.self, from: line).notification)
+      switch try decoder.decode(MessageEnvelope.self, from: line) {
+      case .failure(let id, let error): return .failure(id: id, error)
+      case .notification(let notification): return .notification(notification)
+      case .unknownNotification(let method): return .unknownNotification(method: method)
+      case .result(let id): return .result(id: id, line: line)
       }
-      guard let id = probe.id else { throw WireError(.invalidRequest, "the reply has no id") }
-      return .result(id: id, line: line)
     } catch let error as WireError {
       throw error
     } catch {
@@ -80,13 +81,16 @@ package enum WireCoding {
 
   private static func encode(_ value: some Encodable) -> Data {
     let encoder = JSONEncoder()
+    // A number that JSON cannot write arrives as a text, and is refused there with the member's name.
+    encoder.nonConformingFloatEncodingStrategy = .convertToString(
+      positiveInfinity: "inf", negativeInfinity: "-inf", nan: "nan")
     encoder.outputFormatting = [.withoutEscapingSlashes]
     do {
       var line = try encoder.encode(value)
       line.append(0x0A)
       return line
     } catch {
-      // Only a number that JSON cannot write could end here, and our messages carry none that was not checked.
+      // Nothing of our messages is known to end here.
       return Data("{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"unencodable\"}}\n".utf8)
     }
   }
@@ -139,10 +143,27 @@ private struct ProbeEnvelope: Decodable {
   }
 }
 
-private struct ReplyProbe: Decodable {
-  var id: Int64?
-  var method: String?
-  var error: ErrorObject?
+/// What the daemon sends. A result is only recognised: what it must look like, the request knows.
+private enum MessageEnvelope: Decodable {
+  case result(id: Int64)
+  case failure(id: Int64?, WireError)
+  case notification(DaemonNotification)
+  case unknownNotification(method: String)
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: EnvelopeKey.self)
+    if let error = try container.decodeIfPresent(ErrorObject.self, forKey: .error) {
+      self = .failure(id: try container.decodeIfPresent(Int64.self, forKey: .id), error.wireError)
+    } else if let method = try container.decodeIfPresent(String.self, forKey: .method) {
+      if let name = DaemonNotification.Name(rawValue: method) {
+        self = .notification(try NotificationEnvelope.decode(name, container))
+      } else {
+        self = .unknownNotification(method: method)
+      }
+    } else {
+      self = .result(id: try container.decode(Int64.self, forKey: .id))
+    }
+  }
 }
 
 private struct ErrorObject: Codable {
@@ -249,25 +270,23 @@ private struct RequestEnvelope: Codable {
   }
 }
 
-private struct NotificationEnvelope: Codable {
+private struct NotificationEnvelope: Encodable {
   var notification: DaemonNotification
 
-  init(notification: DaemonNotification) { self.notification = notification }
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.container(keyedBy: EnvelopeKey.self)
+  static func decode(
+    _ name: DaemonNotification.Name, _ container: KeyedDecodingContainer<EnvelopeKey>
+  ) throws -> DaemonNotification {
     func params<T: Decodable>(_ type: T.Type) throws -> T { try container.decode(type, forKey: .params) }
-    notification =
-      switch try container.decode(DaemonNotification.Name.self, forKey: .method) {
-      case .taskProgress: .taskProgress(try params(TaskProgressNotice.self))
-      case .taskState: .taskState(try params(TaskStateNotice.self))
-      case .taskResumed: .taskResumed(try params(TaskResumedNotice.self))
-      case .taskResponse: .taskResponse(try params(TaskResponseNotice.self))
-      case .taskData: .taskData(try params(TaskBytesNotice.self))
-      case .delivery: .delivery(try params(DeliveryNotice.self))
-      case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
-      case .goodbye: .goodbye(try params(GoodbyeNotice.self))
-      }
+    return switch name {
+    case .taskProgress: .taskProgress(try params(TaskProgressNotice.self))
+    case .taskState: .taskState(try params(TaskStateNotice.self))
+    case .taskResumed: .taskResumed(try params(TaskResumedNotice.self))
+    case .taskResponse: .taskResponse(try params(TaskResponseNotice.self))
+    case .taskData: .taskData(try params(TaskBytesNotice.self))
+    case .delivery: .delivery(try params(DeliveryNotice.self))
+    case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
+    case .goodbye: .goodbye(try params(GoodbyeNotice.self))
+    }
   }
 
   func encode(to encoder: any Encoder) throws {

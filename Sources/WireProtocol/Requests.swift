@@ -1,5 +1,5 @@
-/// What a client may ask, one case a method. The table in ``name`` and the two switches of the coding are the only places
-/// that list the methods; `docs/Protocol.md` describes each.
+/// What a client may ask, one case a method. The table in ``name`` and the two switches of the coding are the only
+/// places that list the methods; `docs/Protocol.md` describes each.
 package enum ClientRequest: Hashable, Sendable {
   case hello(HelloParameters)
   case sessionOpen(SessionOpenParameters)
@@ -85,7 +85,8 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
   package var identifier: String
   /// True: this connection becomes the session's one client and is sent its deliveries. False: it only enqueues.
   package var attach: Bool
-  /// False: results are kept for `task.list` and `task.show`, and no delivery is queued. Fixed when the session is made.
+  /// False: results are kept for `task.list` and `task.show`, and no delivery is queued. Fixed when the session is
+  /// made.
   package var collectsResults: Bool
   package var network: WireNetwork
   package init(app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork) {
@@ -153,6 +154,8 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   package var secretHeaders: [String]?
   /// Absolute path of an upload's body.
   package var source: String?
+  /// A small request body of a download or data task, in base 64; at most ``WireLimits/bodyBytes`` decoded.
+  package var body: String?
   /// Absolute path for a download; absent: the daemon's own folder.
   package var destination: String?
   /// "fail", "replace" or "rename".

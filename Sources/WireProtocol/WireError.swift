@@ -62,7 +62,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
 
 /// Bounds of the wire, each with its reason.
 package enum WireLimits {
-  /// A message longer than this ends the connection: nothing that we send or take needs more, and it bounds a peer's memory.
+  /// A message longer than this ends the connection: nothing that we send or take needs more, and it bounds a peer's
+  /// memory.
   package static let messageBytes = 4 * 1024 * 1024
   /// One batch must fit a message and one transaction, with room.
   package static let tasksInBatch = 2000
@@ -72,6 +73,8 @@ package enum WireLimits {
   package static let unsentBytes = 16 * 1024 * 1024
   /// Deliveries in flight to one client; more are sent as it acknowledges.
   package static let unacknowledgedDeliveries = 256
+  /// A request body that travels in the message; larger ones are uploads from a file.
+  package static let bodyBytes = 1024 * 1024
   package static let urlBytes = 64 * 1024
   package static let headerCount = 200
   package static let headerBytes = 64 * 1024

@@ -1,1 +1,3 @@
-print("not yet")
+import Glibc
+
+exit(FerryProgram.run(Array(CommandLine.arguments.dropFirst())).rawValue)

@@ -1,1 +1,4 @@
-print("not yet")
+import Glibc
+import TransferDaemon
+
+exit(DaemonProgram.run(CommandLine.arguments))

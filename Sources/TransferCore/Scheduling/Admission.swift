@@ -4,12 +4,12 @@
 /// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
 /// waits, so that a server that returns is not met by a herd.
 package struct Admission: Hashable, Sendable {
-  private var lanes: [Lane] = []
+  private(set) var lanes: [Lane] = []
   private var laneIndex: [LaneKey: Int32] = [:]
   /// Lanes that may have an admissible task, in the order of their turns.
-  private var turns: [Int32] = []
-  private var firstTurn = 0
-  private var delayed = BinaryHeap<Delayed>()
+  private(set) var turns: [Int32] = []
+  private(set) var firstTurn = 0
+  private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
 
   package init() {}
@@ -19,33 +19,35 @@ package struct Admission: Hashable, Sendable {
     var origin: String
   }
 
-  private struct Lane: Hashable, Sendable {
+  struct Lane: Hashable, Sendable {
     var limit: Int
     var running = 0
     var ready = BinaryHeap<Ready>()
     var notBefore: BootInstant?
     var failures: Int64 = 0
     var hasTurn = false
+    /// Places that were given up for others since the line was last tidied.
+    var moved = 0
 
     var isSuspect: Bool { failures > 0 }
     var allowed: Int { isSuspect ? min(limit, 1) : limit }
   }
 
-  private struct Ready: Hashable, Comparable, Sendable {
+  package struct Ready: Hashable, Comparable, Sendable {
     var rank: UInt8
     var task: TaskID
 
-    static func < (left: Self, right: Self) -> Bool {
+    package static func < (left: Self, right: Self) -> Bool {
       left.rank != right.rank ? left.rank < right.rank : left.task < right.task
     }
   }
 
-  private enum Sleeper: Hashable, Sendable {
+  enum Sleeper: Hashable, Sendable {
     case task(TaskID)
     case lane(Int32)
   }
 
-  private struct Delayed: Hashable, Comparable, Sendable {
+  struct Delayed: Hashable, Comparable, Sendable {
     var at: BootInstant
     var sleeper: Sleeper
 
@@ -75,8 +77,25 @@ package struct Admission: Hashable, Sendable {
       return
     }
     cell.isQueued = true
-    lanes[Int(cell.lane)].ready.push(Ready(rank: ~cell.entry.priority, task: cell.entry.id))
+    lanes[Int(cell.lane)].ready.push(Ready(rank: Self.rank(cell), task: cell.entry.id))
     giveTurn(cell.lane)
+  }
+
+  /// The lower, the sooner.
+  static func rank(_ cell: TaskCell) -> UInt8 { ~cell.entry.priority }
+
+  /// The priority of a task in line changed: it gets a new place, and the old one is skipped when its turn comes.
+  /// `isCurrent` tells whether a place is its task's present one.
+  mutating func move(_ cell: TaskCell, isCurrent: (Ready) -> Bool) {
+    let lane = Int(cell.lane)
+    lanes[lane].ready.push(Ready(rank: Self.rank(cell), task: cell.entry.id))
+    lanes[lane].moved += 1
+    giveTurn(cell.lane)
+    guard lanes[lane].moved > 64, lanes[lane].moved * 2 > lanes[lane].ready.count else { return }
+    var seen: Set<TaskID> = []
+    let current = lanes[lane].ready.elements.filter { isCurrent($0) && seen.insert($0.task).inserted }
+    lanes[lane].ready = BinaryHeap(current)
+    lanes[lane].moved = 0
   }
 
   /// Wakes what has slept long enough; the tasks among it are given back, to be put in line if they still wait.
@@ -94,7 +113,7 @@ package struct Admission: Hashable, Sendable {
 
   /// Takes the next candidate that a slot is free for out of its line; the caller either occupies the slot with it
   /// (``occupy(_:)``) or, where it waits no more, asks again.
-  package mutating func popCandidate(at now: BootInstant) -> TaskID? {
+  package mutating func popCandidate(at now: BootInstant) -> Ready? {
     while running < Limits.running, let index = popTurn() {
       let lane = Int(index)
       // Without a slot the lane gets its next turn from `release`, while it is held from `wake`.
@@ -102,7 +121,7 @@ package struct Admission: Hashable, Sendable {
       if let notBefore = lanes[lane].notBefore, notBefore > now { continue }
       guard let ready = lanes[lane].ready.pop() else { continue }
       giveTurn(index)
-      return ready.task
+      return ready
     }
     return nil
   }

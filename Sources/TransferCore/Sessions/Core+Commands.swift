@@ -131,8 +131,10 @@ extension Core {
       }
       lastTaskID.rawValue += 1
       intake.slots.append(.pending(lastTaskID, draft))
-      if draft.sourcePath != nil || draft.destination != .managed {
-        orders.append(PrepareOrder(task: lastTaskID, sourcePath: draft.sourcePath, destination: draft.destination))
+      if draft.sourcePath != nil || draft.body != nil || draft.destination != .managed {
+        orders.append(
+          PrepareOrder(
+            task: lastTaskID, sourcePath: draft.sourcePath, body: draft.body, destination: draft.destination))
       }
     }
     intakes[token] = intake
@@ -225,7 +227,7 @@ extension Core {
     cell.wakeAt = draft.earliestBegin.map { now.boot + ($0 - now.wall) }
     cell.keyDigest = draft.key.map { KeyDigest(session: session, key: $0) }
     if case .file(let path, _) = destination { cell.claim = FNV.hash(path) }
-    tasks.append(cell)
+    tasks.insert(cell)
     keepResident(
       id,
       TaskDetails(
@@ -279,8 +281,9 @@ extension Core {
     if let priority = change.priority {
       tasks[id]?.entry.priority = priority
       touch(id)
+      moveInLine(id)
     }
-    if let earliest = change.earliestBegin {
+    if let earliest = change.earliestBegin, tasks[id]?.entry.state.isFinished == false {
       tasks[id]?.entry.notBefore = earliest
       tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
       touch(id)
@@ -291,6 +294,12 @@ extension Core {
       touch(id, progress: true)
     }
     effects.append(.reply(token, .identifiers(reached: [id], unknown: [])))
+  }
+
+  private mutating func moveInLine(_ id: TaskID) {
+    guard let cell = tasks[id], cell.isQueued else { return }
+    let table = tasks
+    admission.move(cell) { place in table[place.task].map { Admission.rank($0) == place.rank } ?? false }
   }
 
   mutating func resume(_ id: TaskID, _ now: ClockReading) {
@@ -324,6 +333,7 @@ extension Core {
     }
     sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
     tasks[id]?.entry.deadline = nil
+    tasks[id]?.deadlineAt = nil
     setState(.suspended, of: id)
     settleSession(cell.entry.session, now)
   }

@@ -1,8 +1,9 @@
 extension Core {
   /// Queues what a finished task has to say, in the order in which its app hears it.
   mutating func queueResults(_ id: TaskID, _ now: ClockReading) {
-    guard let entry = tasks[id]?.entry, let held = details[id] else { return }
-    if entry.state == .finished(.succeeded) {
+    guard let entry = tasks[id]?.entry else { return }
+    // A task whose record is damaged has no details, and its app is told all the same.
+    if entry.state == .finished(.succeeded), let held = details[id] {
       if entry.kind == .download, held.plan.destination == .managed { queue(.file, id, entry.session, now) }
       if entry.kind == .upload, held.progress.bodyPath != nil { queue(.body, id, entry.session, now) }
     }
@@ -48,9 +49,11 @@ extension Core {
     switch record.kind {
     case .file:
       details[id]?.progress.filePath = nil
+      if details[id] != nil { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .body:
       details[id]?.progress.bodyPath = nil
+      if details[id] != nil { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .completion: forget(id, now)
     case .finishEvents: break
@@ -71,7 +74,7 @@ extension Core {
     else { return }
     if let peer = cell.attached { effects.append(.endSession(peer, session)) }
     sessions.remove(session)
-    changes.append(.removeSession(session))
+    removals.append(.removeSession(session))
   }
 
   // MARK: Clients that come and go
@@ -83,11 +86,16 @@ extension Core {
 
   /// The client of a session is gone; its data tasks wait for it a while.
   mutating func release(_ session: SessionID, _ now: ClockReading) {
-    sessions.update(session, isStored: false) { $0.attached = nil }
+    sessions.update(session, isStored: false) {
+      $0.attached = nil
+      $0.detachedAt = now.boot
+    }
     var hasDataTasks = false
     for id in taskIDs(of: session) {
       guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
       hasDataTasks = true
+      // What the last daemon began is not begun again: its client may have some of the bytes.
+      if unreconciled.contains(id) { continue }
       if case .running = cell.entry.state {
         let lostBytes = cell.entry.received > 0
         leaveWire(id)
@@ -105,7 +113,10 @@ extension Core {
   }
 
   mutating func endDataTasks(of session: SessionID, _ now: ClockReading) {
-    guard let cell = sessions[session], cell.attached == nil else { return }
+    // A client that came and left again meanwhile has a timer of its own.
+    guard let cell = sessions[session], cell.attached == nil, let detachedAt = cell.detachedAt,
+      now.boot - detachedAt >= Limits.dataTaskGrace
+    else { return }
     for id in taskIDs(of: session) {
       guard let task = tasks[id], task.entry.kind == .data, !task.entry.state.isFinished else { continue }
       if case .running = task.entry.state { leaveWire(id) }

@@ -2,6 +2,8 @@
 package struct SessionCell: Hashable, Sendable {
   package var record: SessionRecord
   package var attached: PeerID?
+  /// When the last client left.
+  package var detachedAt: BootInstant?
   package var deliveries = DeliveryQueue()
   /// Tasks that will go on by themselves or by an answer: waiting, running, asking or finalizing.
   package var unfinished = 0

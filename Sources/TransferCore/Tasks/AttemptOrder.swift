@@ -52,11 +52,17 @@ package struct JudgementContext: Hashable, Sendable {
   /// The wall clock when the request went out: Retry-After's date form and Last-Modified are read against it.
   package var now: WallInstant
 
-  package init(kind: TaskKind, statusRule: StatusRule, resume: ResumePoint?, now: WallInstant) {
+  /// The caller's own request names a Range: a 206 is what was asked for.
+  package var asksForPart: Bool
+
+  package init(
+    kind: TaskKind, statusRule: StatusRule, resume: ResumePoint?, now: WallInstant, asksForPart: Bool = false
+  ) {
     self.kind = kind
     self.statusRule = statusRule
     self.resume = resume
     self.now = now
+    self.asksForPart = asksForPart
   }
 }
 
@@ -79,6 +85,14 @@ package enum ResponseVerdict: Hashable, Sendable {
   case ask(TransferFailure)
   /// The task failed with this answer; the body is discarded.
   case reject(TransferFailure)
+
+  /// Body bytes of this response are collected.
+  package var takesBody: Bool {
+    switch self {
+    case .takeWhole, .continueAt: true
+    case .alreadyComplete, .restart, .redirect, .retryLater, .ask, .reject: false
+    }
+  }
 }
 
 /// How an attempt ended, as the engine saw it.

@@ -43,18 +43,22 @@ extension Core {
   }
 
   mutating func take(_ loaded: TaskDetails?, of id: TaskID, _ now: ClockReading) {
-    guard let cell = tasks[id] else { return dropStale() }
+    guard let cell = tasks[id] else {
+      runHeldCommands(after: id, now)
+      return dropStale()
+    }
     if let loaded {
       // What is in memory is newer than what was read.
       if details[id] == nil { keepResident(id, loaded) }
     } else if details[id] == nil {
       unreadable.insert(id)
     }
-    runHeldCommands(after: id, now)
-    if unreadable.contains(id), !cell.entry.state.isFinished { return quarantine(id, now) }
-    if active[id]?.phase == .loading { open(id) }
-    if let due = cell.deadlineAt, due <= now.boot { timeOut(id, now) }
+    // What the restart means for the task comes first: a command must not find it on a wire that is no more.
+    if unreadable.contains(id), !cell.entry.state.isFinished { quarantine(id, now) }
     conclude(id, now)
+    runHeldCommands(after: id, now)
+    if active[id]?.phase == .loading { open(id) }
+    if let due = tasks[id]?.deadlineAt, due <= now.boot { timeOut(id, now) }
     forgetIfExpired(id, now)
   }
 
@@ -78,9 +82,9 @@ extension Core {
   }
 
   mutating func filesFailed(_ attempt: AttemptID, _ failure: TransferFailure, _ now: ClockReading) {
-    guard let id = owner(attempt) else { return dropStale() }
+    guard let id = owner(attempt), let work = active[id], let cell = tasks[id] else { return dropStale() }
     leaveWireAfterEnd(id)
-    settle(failure, of: id, now)
+    settle(failure, of: id, work, cell, false, now)
   }
 
   /// Files are open: builds the request, or finds that nothing is left to ask for.
@@ -114,7 +118,8 @@ extension Core {
       body: request.method == held.plan.request.method ? held.plan.source.map(RequestBody.file) ?? .none : .none,
       sink: held.plan.kind == .data ? .client : .partFile(path: held.plan.partPath),
       judgement: JudgementContext(
-        kind: held.plan.kind, statusRule: held.plan.statusRule, resume: resume, now: now.wall),
+        kind: held.plan.kind, statusRule: held.plan.statusRule, resume: resume, now: now.wall,
+        asksForPart: request.headers.contains("Range") && resume == nil),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
   }
@@ -162,28 +167,31 @@ extension Core {
     guard let id = owner(attempt), var work = active[id], let cell = tasks[id] else { return dropStale() }
     work.verdict = verdict
     work.head = head
-    active[id] = work
+    work.awaitsFirstByte = false
     admission.noteAnswer(cell.lane)
+    defer { active[id] = work }
     switch verdict {
     case .takeWhole:
-      let hadResumePoint = details[id]?.progress.resumePoint != nil
+      if details[id]?.progress.resumePoint != nil {
+        details[id]?.progress.resumePoint = nil
+        touch(id, progress: true)
+      }
       if work.resume != nil {
         details[id]?.progress.wasted += work.resume?.offset ?? 0
         effects.append(.announce(id, .resumed(offset: 0)))
       }
       details[id]?.progress.response = head
-      details[id]?.progress.bootID = configuration.bootID
-      let point = validatorToKeep(head, id).map { ResumePoint(validator: $0, offset: 0, total: head.totalLength) }
-      details[id]?.progress.resumePoint = point
+      work.awaitsFirstByte = true
+      work.newPoint = validatorToKeep(head, id).map { ResumePoint(validator: $0, offset: 0, total: head.totalLength) }
       tasks[id]?.entry.received = 0
-      tasks[id]?.entry.expected = head.totalLength
-      if hadResumePoint || details[id]?.progress.resumePoint != nil { touch(id, progress: true) }
+      tasks[id]?.entry.expected = head.contentLength
       // The engine holds the body back when it was asked to continue something: the row must forget that first.
       if work.resume != nil { effects.append(.releaseBody(attempt)) }
       if cell.entry.kind == .data { effects.append(.announce(id, .response(head))) }
     case .continueAt(let offset):
       details[id]?.progress.response = head
-      details[id]?.progress.bootID = configuration.bootID
+      work.awaitsFirstByte = true
+      work.newPoint = nil
       let durable = min(offset, details[id]?.progress.resumePoint?.offset ?? offset)
       details[id]?.progress.resumePoint?.offset = durable
       if let total = head.totalLength { details[id]?.progress.resumePoint?.total = total }
@@ -205,16 +213,30 @@ extension Core {
   mutating func noteProgress(_ attempt: AttemptID, held: Int64, sent: Int64) {
     guard let id = owner(attempt) else { return dropStale() }
     guard let entry = tasks[id]?.entry else { return }
-    if held > entry.received { active[id]?.madeProgress = true }
+    if held > entry.received {
+      active[id]?.madeProgress = true
+      vouch(for: id)
+    }
     tasks[id]?.entry.received = max(0, held)
     tasks[id]?.entry.sent = max(0, sent)
     effects.append(.announce(id, .progress))
   }
 
+  /// A body byte of this attempt is in the part file, so it was cut to where the body begins, and what it holds is what
+  /// the row may say. Before that a kill could leave old bytes under a new validator.
+  private mutating func vouch(for id: TaskID) {
+    guard active[id]?.awaitsFirstByte == true else { return }
+    active[id]?.awaitsFirstByte = false
+    if active[id]?.verdict == .takeWhole { details[id]?.progress.resumePoint = active[id]?.newPoint }
+    details[id]?.progress.bootID = configuration.bootID
+    if details[id]?.progress.resumePoint != nil { touch(id, progress: true) }
+  }
+
   mutating func noteSync(_ attempt: AttemptID, _ offset: Int64) {
     guard let id = owner(attempt) else { return dropStale() }
-    guard details[id]?.progress.resumePoint != nil else { return }
-    details[id]?.progress.resumePoint?.offset = offset
+    if offset > 0 { vouch(for: id) }
+    guard let point = details[id]?.progress.resumePoint else { return }
+    details[id]?.progress.resumePoint?.offset = min(max(offset, 0), point.total ?? .max)
     touch(id, progress: true)
   }
 
@@ -222,34 +244,85 @@ extension Core {
     guard let id = owner(attempt), let work = active[id], let cell = tasks[id] else { return dropStale() }
     switch end {
     case .complete(let summary):
+      guard work.verdict?.takesBody == true else { return contradict(id, work, cell, requestWasSent, now) }
       leaveWireAfterEnd(id)
       details[id]?.progress.isLengthVerified = summary.isLengthVerified
       if cell.entry.kind == .data { return finish(id, .succeeded, now) }
-      tasks[id]?.entry.received = summary.held
-      finalize(id, held: summary.held, encoding: summary.contentEncoding, now)
-    case .redirected(let location): follow(location, id, work, now)
+      finalize(id, held: max(0, summary.held), encoding: summary.contentEncoding, now)
+    case .redirected(let location):
+      guard work.verdict == .redirect, let request = work.request, let status = work.head?.status else {
+        return contradict(id, work, cell, requestWasSent, now)
+      }
+      follow(location, id, work, request, status, now)
     case .discarded:
       leaveWireAfterEnd(id)
-      settle(work.verdict, of: id, now)
+      if case .retryLater(let failure)? = work.verdict, let last = lastWord(failure, id, work, cell) {
+        return finish(id, .failed(last), now)
+      }
+      settle(work, of: id, now)
     case .failed(let failure):
       if work.madeProgress { tasks[id]?.entry.failures = 0 }
       leaveWireAfterEnd(id)
-      if let verdict = hopelessAfter(failure, cell, requestWasSent) { return finish(id, .failed(verdict), now) }
       if Self.isUnreachable(failure), !work.madeProgress, work.head == nil {
         admission.noteUnreachable(cell.lane, at: now.boot, random: random.next())
       }
-      settle(failure, of: id, now)
+      settle(failure, of: id, work, cell, requestWasSent, now)
     }
   }
 
+  /// The attempt ended in a way that its verdict does not allow: nothing of it is used.
+  private mutating func contradict(
+    _ id: TaskID, _ work: ActiveTask, _ cell: TaskCell, _ requestWasSent: Bool, _ now: ClockReading
+  ) {
+    leaveWireAfterEnd(id)
+    let failure = TransferFailure(
+      .internalFault, .transient, detail: "The attempt ended in a way that its response does not allow.")
+    settle(failure, of: id, work, cell, requestWasSent, now)
+  }
+
+  /// An attempt failed; `cell` is the task's as it was before.
+  private mutating func settle(
+    _ failure: TransferFailure, of id: TaskID, _ work: ActiveTask, _ cell: TaskCell, _ requestWasSent: Bool,
+    _ now: ClockReading
+  ) {
+    if let last = hopelessAfter(failure, cell, work, requestWasSent) { return finish(id, .failed(last), now) }
+    settle(failure, of: id, now)
+  }
+
+  /// A status that is worth a second try, but not by a request that may not be repeated: 408, 425, 429 and 503 say that
+  /// nothing was done (RFC 9110 section 15, RFC 8470 section 5.2, RFC 6585 section 4); after any other the server may
+  /// have acted (RFC 9110 section 9.2.2).
+  private func lastWord(
+    _ failure: TransferFailure, _ id: TaskID, _ work: ActiveTask, _ cell: TaskCell
+  ) -> TransferFailure? {
+    guard !cell.entry.isRepeatable, !isSafe(id) else { return nil }
+    if !wasAnsweredByRedirect(id, work), [408, 425, 429, 503].contains(failure.number) { return nil }
+    var last = failure
+    last.retryability = .permanent
+    last.retryAfterSeconds = nil
+    last.detail += " The server may have acted on the request, so it was not sent again."
+    return last
+  }
+
+  /// A redirect turned the request into a GET: the server acted on it, and said where its answer stands.
+  private func wasAnsweredByRedirect(_ id: TaskID, _ work: ActiveTask) -> Bool {
+    guard let method = work.request?.method, let original = details[id]?.plan.request.method else { return false }
+    return method != original
+  }
+
   /// A lost answer to a request that may not be repeated ends the task: sending it again could do the thing twice.
-  private func hopelessAfter(_ failure: TransferFailure, _ cell: TaskCell, _ wasSent: Bool) -> TransferFailure? {
+  private func hopelessAfter(
+    _ failure: TransferFailure, _ cell: TaskCell, _ work: ActiveTask, _ wasSent: Bool
+  ) -> TransferFailure? {
+    let wasAnswered = wasAnsweredByRedirect(cell.entry.id, work)
     if cell.entry.kind == .data {
       // The client already has bytes that a second attempt would give it again.
-      return cell.entry.received > 0 || (wasSent && !cell.entry.isRepeatable && !isSafe(cell.entry.id)) ? failure : nil
+      return cell.entry.received > 0 || ((wasSent || wasAnswered) && !isSafe(cell.entry.id)) ? failure : nil
     }
-    guard !cell.entry.isRepeatable, wasSent, failure.retryability == .transient else { return nil }
-    if let source = details[cell.entry.id]?.plan.source, cell.entry.sent < source.identity.sizeBytes { return nil }
+    guard !cell.entry.isRepeatable, wasSent || wasAnswered, failure.retryability == .transient else { return nil }
+    if !wasAnswered, let source = details[cell.entry.id]?.plan.source, cell.entry.sent < source.identity.sizeBytes {
+      return nil
+    }
     return TransferFailure(
       .outcomeUnknown, .permanent, domain: failure.domain, number: failure.number,
       detail: "The request was sent, but its answer was lost (\(failure.detail)) The server may have acted on it, so "
@@ -268,8 +341,10 @@ extension Core {
   // MARK: Redirects
 
   /// Every hop is judged here; the task's own URL stays as it is, and the next attempt starts from it.
-  private mutating func follow(_ location: String, _ id: TaskID, _ work: ActiveTask, _ now: ClockReading) {
-    guard let request = work.request, let status = work.head?.status else { return dropStale() }
+  private mutating func follow(
+    _ location: String, _ id: TaskID, _ work: ActiveTask, _ request: TransferRequest, _ status: Int,
+    _ now: ClockReading
+  ) {
     func stop(_ code: FailureCode, _ detail: String) {
       leaveWireAfterEnd(id)
       finish(id, .failed(TransferFailure(code, .permanent, domain: "http", number: status, detail: detail)), now)
@@ -292,6 +367,8 @@ extension Core {
     next.hops += 1
     next.verdict = nil
     next.head = nil
+    next.awaitsFirstByte = false
+    next.newPoint = nil
     next.request = Redirect.next(request, status: status, to: location, leavesOrigin: target != origin)
     active[id] = next
     tasks[id]?.entry.state = .running(lastAttempt)
@@ -333,7 +410,10 @@ package enum Redirect {
       }
     }
     if leavesOrigin {
-      next.headers.fields.removeAll { SecretHeaders.isSecret($0.name, marked: request.secretHeaderNames) }
+      next.headers.fields.removeAll {
+        // A caller's Host is the name of the origin that is left.
+        SecretHeaders.isSecret($0.name, marked: request.secretHeaderNames) || $0.name.equalsIgnoringASCIICase("Host")
+      }
     }
     return next
   }

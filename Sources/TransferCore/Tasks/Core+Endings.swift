@@ -8,12 +8,12 @@ extension Core {
   // MARK: After an attempt
 
   /// The verdict was one that used nothing of the body.
-  mutating func settle(_ verdict: ResponseVerdict?, of id: TaskID, _ now: ClockReading) {
-    switch verdict {
+  mutating func settle(_ work: ActiveTask, of id: TaskID, _ now: ClockReading) {
+    switch work.verdict {
     case .alreadyComplete:
-      guard let held = details[id], let point = held.progress.resumePoint else { return retry(id, nil, now) }
-      let length = point.total ?? tasks[id]?.entry.received ?? point.offset
-      finalize(id, held: length, encoding: held.progress.response?.contentEncodingToUndo, now)
+      // The row may be behind the part file; what was asked for is what is held.
+      guard let length = work.resume?.offset else { return retry(id, nil, now) }
+      finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
     case .retryLater(let failure): settle(failure, of: id, now)
     case .ask(let failure):
@@ -226,7 +226,8 @@ extension Core {
     tasks[id] = nil
     details[id] = nil
     unreadable.remove(id)
-    changes.append(.removeTask(id))
+    unreconciled.remove(id)
+    if !cell.isNew { removals.append(.removeTask(id)) }
     effects.append(.removeFiles(files))
     settleSession(cell.entry.session, now)
     retireIfEmpty(cell.entry.session)
@@ -257,7 +258,12 @@ extension Core {
       case .deadline(let id):
         guard let due = tasks[id]?.deadlineAt, due <= now.boot else { continue }
         if details[id] == nil, !unreadable.contains(id) { effects.append(.loadDetails(id)) } else { timeOut(id, now) }
-      case .retention(let id): forgetIfExpired(id, now)
+      case .retention(let id):
+        forgetIfExpired(id, now)
+        // The wall clock was set back: it goes when its days are over by the calendar too.
+        if let left = retentionLeft(id, now), left > .zero {
+          timers.push(Timer(at: now.boot + min(left, Limits.retention), subject: .retention(id)))
+        }
       case .dataGrace(let session): endDataTasks(of: session, now)
       case .finalizing(let id): orderFinalizing(id)
       }
@@ -278,11 +284,15 @@ extension Core {
         TransferFailure(.resourceTimedOut, .permanent, detail: "The task did not finish within its time.\(last)")), now)
   }
 
+  /// For how long a result is still kept; nil where there is none.
+  private func retentionLeft(_ id: TaskID, _ now: ClockReading) -> Duration? {
+    guard let entry = tasks[id]?.entry, entry.state.isFinished, let finishedAt = entry.finishedAt else { return nil }
+    return Limits.retention - (now.wall - finishedAt)
+  }
+
   /// A result that nobody collected in its retention goes.
   mutating func forgetIfExpired(_ id: TaskID, _ now: ClockReading) {
-    guard let cell = tasks[id], cell.entry.state.isFinished, let finishedAt = cell.entry.finishedAt,
-      now.wall - finishedAt >= Limits.retention
-    else { return }
+    guard let cell = tasks[id], let left = retentionLeft(id, now), left <= .zero else { return }
     if details[id] == nil, cell.entry.state == .finished(.failed), !unreadable.contains(id) {
       effects.append(.loadDetails(id))
     } else {

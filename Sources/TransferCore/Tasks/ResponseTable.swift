@@ -7,7 +7,8 @@ package enum ResponseTable {
     if let resume = context.resume { return judgeResumption(head, resume, context) }
     switch head.status {
     case 206:
-      // RFC 9110 section 15.3.7: a 206 answers only a Range request, and we sent none.
+      if context.asksForPart { return .takeWhole }
+      // RFC 9110 section 15.3.7: a 206 answers only a Range request, and none was sent.
       return .retryLater(
         TransferFailure(
           .badServerResponse, .transient, domain: "http", number: 206,
@@ -62,7 +63,7 @@ package enum ResponseTable {
       return .restart(reason: "The part (206) ends at byte \(last), before the end.")
     }
     if let length = head.headers["Content-Length"], !head.headers.contains("Transfer-Encoding"),
-      Int64(length) != last - first + 1
+      Int64(length)?.subtractingClamped(1) != last - first
     {
       return .restart(reason: "The part's Content-Range and Content-Length contradict each other.")
     }
@@ -78,10 +79,10 @@ package enum ResponseTable {
     switch resume.validator {
     case .entityTag(let tag):
       guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return true }
-      return told == tag
+      return told.utf8.elementsEqual(tag.utf8)
     case .lastModified(let date):
       guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return true }
-      return told == date
+      return told.utf8.elementsEqual(date.utf8)
     }
   }
 
@@ -139,8 +140,7 @@ extension ResponseHead {
   package var validator: Validator? {
     // RFC 9110 section 13.1.5: a weak tag never goes into If-Range, and a date only where there is no tag at all.
     if let tag = headers["ETag"]?.trimmingOptionalWhitespace {
-      let isStrong = tag.utf8.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"") && tag.utf8.count <= 1024
-      return isStrong ? .entityTag(tag) : nil
+      return Self.isStrong(Array(tag.utf8)) ? .entityTag(tag) : nil
     }
     // RFC 9110 section 8.8.2.2: a date is strong only when the server's clock had moved on by a minute.
     guard let modified = headers["Last-Modified"]?.trimmingOptionalWhitespace, let date = headers["Date"],
@@ -150,12 +150,24 @@ extension ResponseHead {
     return .lastModified(modified)
   }
 
+  /// RFC 9110 section 8.8.3, without bytes outside ASCII: whoever decodes them as text may make one tag of two.
+  private static func isStrong(_ tag: [UInt8]) -> Bool {
+    let quote = UInt8(ascii: "\"")
+    return tag.count >= 2 && tag.count <= 1024 && tag.first == quote && tag.last == quote
+      && tag.dropFirst().dropLast().allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != quote }
+  }
+
   /// The whole length of the representation that this response carries or continues, where it says so.
   package var totalLength: Int64? {
     if status == 206 {
       guard case .range(_, _, let total)? = headers["Content-Range"].flatMap(ContentRange.init) else { return nil }
       return total
     }
+    return contentLength
+  }
+
+  /// The length of this response's own body, where it says so.
+  package var contentLength: Int64? {
     // RFC 9112 section 6.3: Transfer-Encoding overrides Content-Length.
     if headers.contains("Transfer-Encoding") { return nil }
     guard let text = headers["Content-Length"]?.trimmingOptionalWhitespace, !text.isEmpty,

@@ -40,7 +40,7 @@ package struct TaskTable: Hashable, Sendable {
 
   package var count: Int { ids.count - removed }
 
-  /// The cell of a task. Setting nil removes it; a cell is only set for an id that is there (see ``append(_:)``).
+  /// The cell of a task. Setting nil removes it; a cell is only set for an id that is there (see ``insert(_:)``).
   package subscript(id: TaskID) -> TaskCell? {
     get { index(of: id).flatMap { cells[$0] } }
     _modify {
@@ -55,11 +55,19 @@ package struct TaskTable: Hashable, Sendable {
     }
   }
 
-  /// Ids only grow, so a new task stands at the end.
-  package mutating func append(_ cell: TaskCell) {
-    if let last = ids.last, last >= cell.entry.id { return }
-    ids.append(cell.entry.id)
-    cells.append(cell)
+  /// Adds a task whose id is new. Ids only grow, so its place is at the end or, where its files took longer to look at
+  /// than its successors', close to it.
+  package mutating func insert(_ cell: TaskCell) {
+    let id = cell.entry.id
+    guard let last = ids.last, last >= id else {
+      ids.append(id)
+      cells.append(cell)
+      return
+    }
+    let position = lowerBound(id)
+    guard ids[position] != id else { return }
+    ids.insert(id, at: position)
+    cells.insert(cell, at: position)
   }
 
   package mutating func reserve(_ count: Int) {

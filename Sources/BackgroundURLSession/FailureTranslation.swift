@@ -1,0 +1,92 @@
+#if !canImport(Darwin)
+  internal import Foundation
+  internal import TransferCore
+  internal import WireProtocol
+
+  /// From the daemon's failures to the `URLError`s that URLSession's users know.
+  enum FailureTranslation {
+    /// The `URLError.Code` of each of the daemon's failures (Apple's NSURLError.h; apple-api 1.5).
+    static func urlErrorCode(of code: FailureCode) -> URLError.Code {
+      switch code {
+      case .hostNotFound: .cannotFindHost
+      case .connectionRefused: .cannotConnectToHost
+      case .connectionLost, .lengthMismatch, .partFileLost, .outcomeUnknown: .networkConnectionLost
+      case .timedOut, .resourceTimedOut: .timedOut
+      case .networkUnavailable: .notConnectedToInternet
+      case .secureConnectionFailed: .secureConnectionFailed
+      case .certificateUntrusted: .serverCertificateUntrusted
+      case .proxyFailed: .cannotConnectToHost
+      case .httpStatus, .badServerResponse, .rangeUnsatisfiable: .badServerResponse
+      case .tooManyRedirects: .httpTooManyRedirects
+      case .redirectForbidden: .redirectToNonExistentLocation
+      case .credentialsRequired: .userAuthenticationRequired
+      case .digestMismatch: .cannotDecodeRawData
+      case .contentDecodingFailed: .cannotDecodeContentData
+      case .bodyTooLarge: .dataLengthExceedsMaximum
+      case .noSpace, .fileWriteFailed: .cannotWriteToFile
+      case .fileExists, .destinationUnavailable: .cannotCreateFile
+      case .fileReadFailed: .cannotOpenFile
+      case .sourceMissing: .fileDoesNotExist
+      case .sourceChanged: .requestBodyStreamExhausted
+      case .sourceUnreadable: .noPermissionsToReadFile
+      case .sessionDisconnected: .backgroundSessionWasDisconnected
+      case .recordUnreadable, .internalFault: .unknown
+      case .unsupportedURL: .unsupportedURL
+      case .invalidRequest: .badURL
+      }
+    }
+
+    /// A failed or cancelled task's error; nil for one that succeeded.
+    static func error(of task: TaskSnapshot) -> URLError? {
+      switch task.state {
+      case "cancelled": return cancellation(url: URL(string: task.url))
+      case "failed": break
+      default: return nil
+      }
+      guard let failure = task.error else {
+        return make(.unknown, "The task failed, and the daemon did not say why.", url: URL(string: task.url))
+      }
+      guard failure.code != "cancelled" else { return cancellation(url: URL(string: task.url)) }
+      let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
+      return make(code, failure.detail, url: URL(string: task.currentURL ?? task.url))
+    }
+
+    /// The error of a request that the daemon refused.
+    static func error(of refusal: WireError, url: URL?) -> URLError {
+      let code: URLError.Code =
+        switch refusal.name {
+        case .sessionInUse: .backgroundSessionInUseByAnotherProcess
+        case .invalidURL: .unsupportedURL
+        case .destinationClaimed, .destinationUnusable, .destinationExists: .cannotCreateFile
+        case .sourceMissing: .fileDoesNotExist
+        case .sourceUnusable: .noPermissionsToReadFile
+        case .degraded: .cannotWriteToFile
+        case .sessionUnknown, .sessionInvalidated, .stopping, .versionUnsupported: .backgroundSessionWasDisconnected
+        case .parseError, .invalidRequest, .methodNotFound, .invalidParameters, .internalError, .taskUnknown,
+          .tooManyTasks:
+          .unknown
+        }
+      return make(code, refusal.message, url: url)
+    }
+
+    static func cancellation(url: URL?) -> URLError { make(.cancelled, "cancelled", url: url) }
+
+    /// The error of everything that needs the daemon while it cannot be reached.
+    static func disconnection(_ cause: String, url: URL? = nil) -> URLError {
+      make(.backgroundSessionWasDisconnected, "Lost connection to background transfer service: \(cause)", url: url)
+    }
+
+    /// Apple's NSURLErrorFailingURLStringErrorKey, whose name is deprecated and whose value `URLError.failureURLString`
+    /// still reads.
+    static let failingURLStringKey = "NSErrorFailingURLStringKey"
+
+    static func make(_ code: URLError.Code, _ description: String, url: URL? = nil) -> URLError {
+      var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+      if let url {
+        userInfo[NSURLErrorFailingURLErrorKey] = url
+        userInfo[failingURLStringKey] = url.absoluteString
+      }
+      return URLError(code, userInfo: userInfo)
+    }
+  }
+#endif

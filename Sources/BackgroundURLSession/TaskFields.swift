@@ -1,0 +1,88 @@
+#if !canImport(Darwin)
+  internal import Foundation
+  internal import FoundationNetworking
+  internal import WireProtocol
+
+  enum TaskKind: String, Sendable {
+    case download, upload, data
+  }
+
+  /// Everything about a task that changes; one lock guards it.
+  struct TaskFields: Sendable {
+    /// The daemon's id; nil for a task that the daemon never took.
+    var id: Int64?
+    var number: Int
+    var originalRequest: URLRequest?
+    var currentRequest: URLRequest?
+    var response: URLResponse?
+    var received: Int64 = 0
+    var expectedToReceive: Int64 = NSURLSessionTransferSizeUnknown
+    var sent: Int64 = 0
+    var expectedToSend: Int64 = 0
+    var clientExpectsToSend: Int64 = NSURLSessionTransferSizeUnknown
+    var clientExpectsToReceive: Int64 = NSURLSessionTransferSizeUnknown
+    var taskDescription: String?
+    var priority: Float = URLSessionTask.defaultPriority
+    var earliestBeginDate: Date?
+    var prefersIncrementalDelivery = true
+    /// The task runs at 0; a new one starts at 1.
+    var suspensions = 1
+    var isCanceling = false
+    var isCompleted = false
+    /// Counts as unfinished until its completion was delivered. False for a task that had ended before this process
+    /// knew of it.
+    var isListed = true
+    var error: URLError?
+    /// Why the daemon did not take it; told when the task is resumed.
+    var refusal: URLError?
+    /// What the delegate was told of the counts, last.
+    var reportedReceived: Int64 = 0
+    var reportedSent: Int64 = 0
+    var isProgressQueued = false
+    /// The spooled response body of an upload could not be read.
+    var bodyFailure: URLError?
+    var progress: Progress?
+    var callbacks = FIFO<Callback>()
+    /// The delegate has not yet said what is to happen with a data task's response.
+    var isAwaitingDisposition = false
+    /// Turns on the queue that passed while it had not.
+    var skippedTurns = 0
+    /// The delegate refused the body.
+    var discardsBody = false
+
+    init(number: Int) { self.number = number }
+
+    /// A task that an earlier process made, or that only a delivery tells of.
+    init(_ task: TaskSnapshot) {
+      number = Int(clamping: task.number)
+      id = task.id
+      originalRequest = RequestTranslation.request(of: task, isCurrent: false)
+      apply(task)
+      isListed = !Self.isFinal(task.state)
+      suspensions = task.state == "suspended" ? 1 : 0
+      taskDescription = task.description.flatMap { $0.isEmpty ? nil : $0 }
+      priority = Float(task.priority)
+      reportedReceived = task.received
+      reportedSent = task.sent
+    }
+
+    /// What the daemon decides; what the program decides (description, priority, suspension) stays.
+    mutating func apply(_ task: TaskSnapshot) {
+      received = task.received
+      expectedToReceive = task.expected ?? NSURLSessionTransferSizeUnknown
+      sent = task.sent
+      expectedToSend = task.expectedToSend ?? (task.kind == "upload" ? expectedToSend : 0)
+      if let wire = task.response { response = RequestTranslation.response(wire) ?? response }
+      if let url = task.currentURL.flatMap(URL.init(string:)), url != currentRequest?.url {
+        currentRequest = originalRequest
+        currentRequest?.url = url
+      } else if currentRequest == nil {
+        currentRequest = RequestTranslation.request(of: task, isCurrent: true)
+      }
+    }
+
+    static func isFinal(_ state: String) -> Bool {
+      state == "succeeded" || state == "failed" || state == "cancelled"
+    }
+  }
+#endif

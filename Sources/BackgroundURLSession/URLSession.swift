@@ -1,0 +1,241 @@
+#if !canImport(Darwin)
+  public import Foundation
+  public import FoundationNetworking
+  internal import Synchronization
+  internal import WireProtocol
+
+  /// A session whose tasks are carried out by the daemon `ferryd` and outlive the process.
+  ///
+  /// Make one with ``URLSessionConfiguration/background(withIdentifier:)`` and a delegate. A later process that makes a
+  /// session with the same identifier finds its tasks in ``allTasks`` and gets their results through its delegate.
+  ///
+  /// - Making a session blocks until the daemon answered; where none runs, one is started. If none can be reached,
+  ///   tasks fail with `URLError.backgroundSessionWasDisconnected`, whose description says what to do.
+  /// - One process at a time has a session: in a second one it becomes invalid at once, with
+  ///   `URLError.backgroundSessionInUseByAnotherProcess`.
+  /// - A second object with the same identifier in one process is bound to the first, whose delegate is used.
+  /// - The delegate is kept until the session is invalid. All its methods but `didCreateTask` are called on
+  ///   ``delegateQueue``, one at a time, also when that queue could run several.
+  open class URLSession: NSObject, @unchecked Sendable {
+    /// What to do with a challenge.
+    public enum AuthChallengeDisposition: Int, Sendable {
+      /// Use the credential that comes with this.
+      case useCredential = 0
+      /// As if the delegate had no such method.
+      case performDefaultHandling = 1
+      /// End the task.
+      case cancelAuthenticationChallenge = 2
+      /// Try the next protection space.
+      case rejectProtectionSpace = 3
+    }
+
+    /// What to do with a data task's response.
+    public enum ResponseDisposition: Int, Sendable {
+      /// End the task.
+      case cancel = 0
+      /// Receive the body.
+      case allow = 1
+      /// Not possible in a background session; ends the task.
+      case becomeDownload = 2
+      /// Not possible in a background session; ends the task.
+      case becomeStream = 3
+    }
+
+    /// What to do with a request whose time has come.
+    public enum DelayedRequestDisposition: Int, Sendable {
+      /// Use it as it is.
+      case continueLoading = 0
+      /// Use the request that comes with this.
+      case useNewRequest = 1
+      /// End the task.
+      case cancel = 2
+    }
+
+    let attached: AttachedSession
+    private let chosenDescription = Mutex<String?>(nil)
+
+    /// A session without a delegate: its results are taken from the daemon and dropped.
+    public convenience init(configuration: URLSessionConfiguration) {
+      self.init(configuration: configuration, delegate: nil, delegateQueue: nil)
+    }
+
+    /// Attaches to the session that `configuration` names, with its tasks and results.
+    ///
+    /// - Parameters:
+    ///   - configuration: is copied. Only background configurations are taken so far.
+    ///   - delegate: is kept until the session is invalid.
+    ///   - queue: where the delegate is called; nil: a serial queue of the session's own.
+    public convenience init(
+      configuration: URLSessionConfiguration, delegate: (any URLSessionDelegate)?, delegateQueue queue: OperationQueue?
+    ) {
+      self.init(configuration: configuration, delegate: delegate, delegateQueue: queue, registry: .shared)
+    }
+
+    init(
+      configuration: URLSessionConfiguration, delegate: (any URLSessionDelegate)?, delegateQueue queue: OperationQueue?,
+      registry: SessionRegistry
+    ) {
+      // The seam for sessions that live with their process.
+      guard let identifier = configuration.identifier else { Refusal.onlyBackgroundSessions() }
+      registry.openings.lock()
+      defer { registry.openings.unlock() }
+      let (attached, isNew) = registry.session(identifier) { registry in
+        AttachedSession(
+          identifier: identifier, configuration: configuration.snapshot(), delegate: delegate,
+          queue: queue ?? Self.serialQueue(), registry: registry)
+      }
+      self.attached = attached
+      super.init()
+      if isNew {
+        attached.belongs(to: self)
+        registry.attach(attached)
+      } else {
+        Diagnostics.log("A background URLSession with identifier \(identifier) already exists!")
+      }
+    }
+
+    private static func serialQueue() -> OperationQueue {
+      let queue = OperationQueue()
+      queue.maxConcurrentOperationCount = 1
+      queue.name = "BackgroundURLSession delegate queue"
+      return queue
+    }
+
+    /// The session of FoundationNetworking's shared kind. Refused so far: this module carries background sessions only.
+    public class var shared: URLSession { Refusal.onlyBackgroundSessions() }
+
+    // MARK: Properties
+
+    /// A copy of what the session was made with.
+    public var configuration: URLSessionConfiguration { attached.configuration.snapshot() }
+
+    /// Nil when the session is invalid.
+    public var delegate: (any URLSessionDelegate)? { attached.delegate }
+
+    /// Where the delegate is called.
+    public var delegateQueue: OperationQueue { attached.queue.operations }
+
+    /// The program's own words for this object. Default: nil. Not kept by the daemon.
+    public var sessionDescription: String? {
+      get { chosenDescription.withLock { $0 } }
+      set { chosenDescription.withLock { $0 = newValue } }
+    }
+
+    // MARK: Tasks
+
+    /// A download; suspended, and durable when this returns.
+    public func downloadTask(with request: URLRequest) -> URLSessionDownloadTask {
+      attached.makeTask(URLSessionDownloadTask.init(session:fields:), .download, request)
+    }
+
+    /// A GET of `url` into a file; suspended, and durable when this returns.
+    public func downloadTask(with url: URL) -> URLSessionDownloadTask {
+      downloadTask(with: URLRequest(url: url))
+    }
+
+    /// A task that fails with `URLError.cannotWriteToFile`: no download of this module gives resume data yet, and other
+    /// systems' is of no use here.
+    public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
+      let text =
+        "Invalid resume data for background download. Background downloads must use http or https and must download to "
+        + "an accessible file."
+      return attached.makeTask(
+        URLSessionDownloadTask.init(session:fields:), .download, nil,
+        refusal: FailureTranslation.make(.cannotWriteToFile, text))
+    }
+
+    /// The upload of a file; suspended, and durable when this returns. The file may be removed or changed from then on.
+    ///
+    /// The body that `request` may have is ignored. A file that cannot be read ends the program, as on Apple's systems.
+    public func uploadTask(with request: URLRequest, fromFile fileURL: URL) -> URLSessionUploadTask {
+      guard Refusal.canRead(fileURL) else { Refusal.unreadable(fileURL) }
+      return attached.makeTask(URLSessionUploadTask.init(session:fields:), .upload, request, source: fileURL)
+    }
+
+    /// A task that fails with `URLError.cannotOpenFile`: the daemon has no resumable uploads yet.
+    public func uploadTask(withResumeData resumeData: Data) -> URLSessionUploadTask {
+      attached.makeTask(
+        URLSessionUploadTask.init(session:fields:), .upload, nil,
+        refusal: FailureTranslation.make(.cannotOpenFile, "Invalid resume data for background upload."))
+    }
+
+    /// A request whose response goes to the delegate; suspended.
+    public func dataTask(with request: URLRequest) -> URLSessionDataTask {
+      attached.makeTask(URLSessionDataTask.init(session:fields:), .data, request)
+    }
+
+    /// A GET of `url` whose response goes to the delegate; suspended.
+    public func dataTask(with url: URL) -> URLSessionDataTask {
+      dataTask(with: URLRequest(url: url))
+    }
+
+    /// The tasks that have not ended, those of earlier processes included. `completionHandler` runs on
+    /// ``delegateQueue``.
+    public func getTasksWithCompletionHandler(
+      _ completionHandler:
+        @escaping @Sendable ([URLSessionDataTask], [URLSessionUploadTask], [URLSessionDownloadTask]) -> Void
+    ) {
+      attached.queue.append { [attached] in
+        let all = attached.unfinishedTasks
+        let uploads = all.compactMap { $0 as? URLSessionUploadTask }
+        let downloads = all.compactMap { $0 as? URLSessionDownloadTask }
+        let data = all.compactMap { $0 is URLSessionUploadTask ? nil : $0 as? URLSessionDataTask }
+        completionHandler(data, uploads, downloads)
+      }
+    }
+
+    /// The tasks that have not ended, by kind: data, uploads, downloads.
+    public var tasks: ([URLSessionDataTask], [URLSessionUploadTask], [URLSessionDownloadTask]) {
+      get async {
+        await withCheckedContinuation { continuation in
+          getTasksWithCompletionHandler { continuation.resume(returning: ($0, $1, $2)) }
+        }
+      }
+    }
+
+    /// The tasks that have not ended, those of earlier processes included. `completionHandler` runs on
+    /// ``delegateQueue``.
+    public func getAllTasks(completionHandler: @escaping @Sendable ([URLSessionTask]) -> Void) {
+      attached.queue.append { [attached] in completionHandler(attached.unfinishedTasks) }
+    }
+
+    /// The tasks that have not ended, those of earlier processes included, in the order of their identifiers.
+    public var allTasks: [URLSessionTask] {
+      get async {
+        await withCheckedContinuation { continuation in
+          getAllTasks { continuation.resume(returning: $0) }
+        }
+      }
+    }
+
+    // MARK: The end
+
+    /// The session takes no more tasks; when the present ones have ended the delegate gets `didBecomeInvalidWithError`.
+    public func finishTasksAndInvalidate() { attached.invalidate(cancel: false) }
+
+    /// The session takes no more tasks and cancels the present ones; then the delegate gets
+    /// `didBecomeInvalidWithError`.
+    public func invalidateAndCancel() { attached.invalidate(cancel: true) }
+
+    /// Nothing to do: background sessions have no cache. `completionHandler` runs on ``delegateQueue``.
+    public func flush(completionHandler: @escaping @Sendable () -> Void) {
+      attached.queue.append(completionHandler)
+    }
+
+    /// As ``flush(completionHandler:)``.
+    public func flush() async {
+      await withCheckedContinuation { continuation in flush { continuation.resume() } }
+    }
+
+    /// Removes the cookies of the configuration's storage; `completionHandler` runs on ``delegateQueue``.
+    public func reset(completionHandler: @escaping @Sendable () -> Void) {
+      attached.configuration.httpCookieStorage?.removeCookies(since: .distantPast)
+      attached.queue.append(completionHandler)
+    }
+
+    /// As ``reset(completionHandler:)``.
+    public func reset() async {
+      await withCheckedContinuation { continuation in reset { continuation.resume() } }
+    }
+  }
+#endif

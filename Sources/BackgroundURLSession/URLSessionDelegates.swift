@@ -1,0 +1,250 @@
+#if !canImport(Darwin)
+  public import Foundation
+  public import FoundationNetworking
+
+  /// What a session tells its owner. All methods are called on the session's delegate queue, one at a time.
+  ///
+  /// A method that a class does not implement itself takes the default of the protocol's extension. Unlike on Apple's
+  /// systems, a method added by a *subclass* of the class that declares the conformance is not found.
+  public protocol URLSessionDelegate: NSObjectProtocol, Sendable {
+    /// The session's last message.
+    ///
+    /// `error` is nil when the program invalidated it, `URLError.backgroundSessionInUseByAnotherProcess` when another
+    /// process is attached to the same identifier.
+    func urlSession(_ session: URLSession, didBecomeInvalidWithError error: (any Error)?)
+
+    /// A server asks for credentials. Not called yet: the daemon handles challenges by default rules.
+    func urlSession(
+      _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+      completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)
+
+    /// All messages about the session's finished tasks have been delivered.
+    func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession)
+  }
+
+  /// What a session tells about any of its tasks.
+  public protocol URLSessionTaskDelegate: URLSessionDelegate {
+    /// A task's first message, sent inside the call that creates it and on the caller's thread.
+    func urlSession(_ session: URLSession, didCreateTask task: URLSessionTask)
+
+    /// A task with an earliest begin date is about to start. Not called yet: the request is used as it is.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, willBeginDelayedRequest request: URLRequest,
+      completionHandler: @escaping @Sendable (URLSession.DelayedRequestDisposition, URLRequest?) -> Void)
+
+    /// Never called: background sessions always wait, as on Apple's systems.
+    func urlSession(_ session: URLSession, taskIsWaitingForConnectivity task: URLSessionTask)
+
+    /// Never called: background sessions always follow redirects, as on Apple's systems.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+      newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void)
+
+    /// A server asks for credentials for this task. Not called yet.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
+      completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)
+
+    /// Never called: background sessions take no streams.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask,
+      needNewBodyStream completionHandler: @escaping @Sendable (InputStream?) -> Void)
+
+    /// Never called: background sessions take no streams.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, needNewBodyStreamFrom offset: Int64,
+      completionHandler: @escaping @Sendable (InputStream?) -> Void)
+
+    /// Body bytes were sent. Counts are bytes of the body; the total goes back when the body is sent again.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64)
+
+    /// Never called: 1xx responses stay in the daemon.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceiveInformationalResponse response: HTTPURLResponse)
+
+    /// Never called yet.
+    func urlSession(_ session: URLSession, task: URLSessionTask, didFinishCollecting metrics: URLSessionTaskMetrics)
+
+    /// A task's last message.
+    ///
+    /// `error` is nil or a `URLError`. An HTTP status of 400 or more is no error: look at the task's `response`.
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?)
+  }
+
+  /// What a session tells about data tasks, and about the response bodies of uploads.
+  public protocol URLSessionDataDelegate: URLSessionTaskDelegate {
+    /// A data task's response head arrived; its data follows when the handler was called with `.allow`.
+    ///
+    /// Not called for uploads of background sessions, as on Apple's systems.
+    func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+      completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void)
+
+    /// As the method with a completion handler, for those who write it `async`. Implement one of the two.
+    func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse
+    ) async -> URLSession.ResponseDisposition
+
+    /// Never called: background sessions do not turn tasks into others.
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didBecome downloadTask: URLSessionDownloadTask)
+
+    /// A part of the body, in order. Collect the parts.
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data)
+
+    /// Never called: background sessions have no cache.
+    func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, willCacheResponse proposedResponse: CachedURLResponse,
+      completionHandler: @escaping @Sendable (CachedURLResponse?) -> Void)
+  }
+
+  /// What a session tells about downloads.
+  public protocol URLSessionDownloadDelegate: URLSessionTaskDelegate {
+    /// The whole file is at `location`, in the daemon's folder. Move or read it before returning: it is removed then.
+    ///
+    /// If the process dies before this returned, the next process is offered the same file again.
+    func urlSession(
+      _ session: URLSession, downloadTask: URLSessionDownloadTask, didFinishDownloadingTo location: URL)
+
+    /// Bytes arrived. `totalBytesExpectedToWrite` is `NSURLSessionTransferSizeUnknown` (−1) while unknown.
+    func urlSession(
+      _ session: URLSession, downloadTask: URLSessionDownloadTask, didWriteData bytesWritten: Int64,
+      totalBytesWritten: Int64, totalBytesExpectedToWrite: Int64)
+
+    /// An interrupted download continues at `fileOffset`; 0 when the held part could not be used.
+    func urlSession(
+      _ session: URLSession, downloadTask: URLSessionDownloadTask, didResumeAtOffset fileOffset: Int64,
+      expectedTotalBytes: Int64)
+  }
+
+  extension URLSessionDelegate {
+    /// Does nothing.
+    public func urlSession(_ session: URLSession, didBecomeInvalidWithError error: (any Error)?) {}
+
+    /// Default handling.
+    public func urlSession(
+      _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+      completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+      completionHandler(.performDefaultHandling, nil)
+    }
+
+    /// Does nothing.
+    public func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession) {}
+  }
+
+  extension URLSessionTaskDelegate {
+    /// Does nothing.
+    public func urlSession(_ session: URLSession, didCreateTask task: URLSessionTask) {}
+
+    /// The request is used as it is.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, willBeginDelayedRequest request: URLRequest,
+      completionHandler: @escaping @Sendable (URLSession.DelayedRequestDisposition, URLRequest?) -> Void
+    ) {
+      completionHandler(.continueLoading, nil)
+    }
+
+    /// Does nothing.
+    public func urlSession(_ session: URLSession, taskIsWaitingForConnectivity task: URLSessionTask) {}
+
+    /// The redirect is followed.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+      newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+      completionHandler(request)
+    }
+
+    /// Default handling.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
+      completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+      completionHandler(.performDefaultHandling, nil)
+    }
+
+    /// No stream.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask,
+      needNewBodyStream completionHandler: @escaping @Sendable (InputStream?) -> Void
+    ) {
+      completionHandler(nil)
+    }
+
+    /// No stream.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, needNewBodyStreamFrom offset: Int64,
+      completionHandler: @escaping @Sendable (InputStream?) -> Void
+    ) {
+      completionHandler(nil)
+    }
+
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64
+    ) {}
+
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceiveInformationalResponse response: HTTPURLResponse
+    ) {}
+
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, didFinishCollecting metrics: URLSessionTaskMetrics
+    ) {}
+
+    /// Does nothing.
+    public func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {}
+  }
+
+  extension URLSessionDataDelegate {
+    /// What the `async` method says.
+    public func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+      completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+      Task { completionHandler(await self.urlSession(session, dataTask: dataTask, didReceive: response)) }
+    }
+
+    /// The body is received.
+    public func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse
+    ) async -> URLSession.ResponseDisposition {
+      .allow
+    }
+
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, didBecome downloadTask: URLSessionDownloadTask
+    ) {}
+
+    /// Does nothing.
+    public func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {}
+
+    /// As proposed.
+    public func urlSession(
+      _ session: URLSession, dataTask: URLSessionDataTask, willCacheResponse proposedResponse: CachedURLResponse,
+      completionHandler: @escaping @Sendable (CachedURLResponse?) -> Void
+    ) {
+      completionHandler(proposedResponse)
+    }
+  }
+
+  extension URLSessionDownloadDelegate {
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, downloadTask: URLSessionDownloadTask, didWriteData bytesWritten: Int64,
+      totalBytesWritten: Int64, totalBytesExpectedToWrite: Int64
+    ) {}
+
+    /// Does nothing.
+    public func urlSession(
+      _ session: URLSession, downloadTask: URLSessionDownloadTask, didResumeAtOffset fileOffset: Int64,
+      expectedTotalBytes: Int64
+    ) {}
+  }
+#endif

@@ -1,0 +1,245 @@
+import FoundationEssentials
+import Synchronization
+import WireProtocol
+
+/// What a session's object, its results and the connection's thread share.
+final class SessionCore: Sendable {
+  struct Waiter {
+    let ticket: Int
+    let continuation: CheckedContinuation<Result<TaskStatus, FerryError>, Never>
+  }
+
+  struct State {
+    var mirror = SessionMirror()
+    /// Numbers of `file` and `body` deliveries whose completion has not come yet.
+    var held: [Int64: [Int64]] = [:]
+    var waiters: [Int64: [Waiter]] = [:]
+    var nextTicket = 0
+    var isClosed = false
+  }
+
+  let connection: DaemonConnection
+  let parameters: SessionOpenParameters
+  let events: EventQueue
+  let state = Mutex(State())
+
+  init(connection: DaemonConnection, parameters: SessionOpenParameters) {
+    self.connection = connection
+    self.parameters = parameters
+    let box = WeakCore()
+    events = EventQueue { number in box.core?.acknowledgeUnwatched([number]) }
+    box.core = self
+  }
+
+  /// The durable id; nil before the session was opened.
+  var id: Int64? { state.withLock { $0.mirror.session } }
+  var isClosed: Bool { state.withLock { $0.isClosed } }
+  func knows(_ task: Int64) -> Bool { state.withLock { $0.mirror.tasks[task] != nil } }
+
+  // MARK: Opening
+
+  func opened(_ result: SessionOpenResult) {
+    let isSame = state.withLock { state in
+      let isSame = state.mirror.opened(result)
+      if !isSame { state.held = [:] }
+      return isSame
+    }
+    guard !isSame else { return }
+    let error = FerryError(.sessionUnknown, "ferryd lost its state; the session is empty and its receipts are void")
+    events.push(.unavailable(error))
+    failWaiters(error)
+  }
+
+  /// On the connection's thread, after a reconnect.
+  func openAgain() {
+    guard !isClosed else { return }
+    do throws(ConnectionFailure) {
+      opened(try connection.call(.sessionOpen(parameters), returning: SessionOpenResult.self))
+    } catch {
+      // `lost`: the next reconnect tries again.
+      if error.kind != .lost, error.kind != .closed { events.push(.unavailable(FerryError(error))) }
+    }
+    for task in state.withLock({ $0.waiters.keys.sorted() }) { askForWaiters(task) }
+  }
+
+  // MARK: What comes from the daemon
+
+  func handle(_ notification: DaemonNotification) {
+    let changes = state.withLock { $0.isClosed ? [] : $0.mirror.apply(notification) }
+    for change in changes { handle(change) }
+  }
+
+  private func handle(_ change: SessionMirror.Change) {
+    switch change {
+    case .progressed(let task): events.push(.progressed(TaskStatus(task)))
+    case .changed(let snapshot): changed(TaskStatus(snapshot))
+    case .resumed(let task, let offset): events.push(.resumed(TaskStatus(task), offset: offset))
+    case .responded, .bytes: break
+    case .delivered(let notice): delivered(notice)
+    case .acknowledgeAgain(let numbers): acknowledgeUnwatched(numbers)
+    case .ended:
+      events.push(.ended)
+      close(tellingDaemon: false)
+    }
+  }
+
+  private func changed(_ task: TaskStatus) {
+    switch task.state {
+    case .waiting, .asking: events.push(.waiting(task))
+    case .suspended, .running, .finalizing: events.push(.progressed(task))
+    case .succeeded, .failed, .cancelled: resumeWaiters(task)
+    }
+  }
+
+  private func delivered(_ notice: DeliveryNotice) {
+    guard let snapshot = notice.task, let kind = DeliveryKind(rawValue: notice.kind) else {
+      if notice.kind == DeliveryKind.finishEvents.rawValue {
+        events.pushAllFinished(notice.number)
+      } else {
+        // Of a later release: nothing here can handle it, and unacknowledged it would come for ever.
+        acknowledgeUnwatched([notice.number])
+      }
+      return
+    }
+    switch kind {
+    case .file, .body: state.withLock { $0.held[snapshot.id, default: []].append(notice.number) }
+    case .completion:
+      let numbers = state.withLock { ($0.held.removeValue(forKey: snapshot.id) ?? []) + [notice.number] }
+      let task = TaskStatus(snapshot)
+      if let result = TaskResult(task: task, core: self, numbers: numbers) { events.push(.finished(result)) }
+      resumeWaiters(task)
+    case .finishEvents: events.pushAllFinished(notice.number)
+    }
+  }
+
+  private enum DeliveryKind: String { case file, body, completion, finishEvents }
+
+  // MARK: Acknowledging
+
+  func acknowledge(_ numbers: [Int64], task: Int64) async throws(FerryError) {
+    guard let session = markHandled(numbers) else { throw FerryError(.closed, "the session is closed") }
+    do {
+      _ = try await connection.callAsync(
+        .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: session, numbers: numbers)),
+        returning: EmptyResult.self)
+    } catch {
+      throw FerryError(error)
+    }
+    state.withLock { state in
+      state.mirror.deliveries.confirmed(numbers)
+      state.mirror.forget(task)
+    }
+  }
+
+  /// As above, where nobody waits for it.
+  private func acknowledgeUnwatched(_ numbers: [Int64]) {
+    guard let session = markHandled(numbers) else { return }
+    connection.request(
+      .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: session, numbers: numbers)),
+      returning: EmptyResult.self
+    ) { [self] outcome in
+      if case .success = outcome { state.withLock { $0.mirror.deliveries.confirmed(numbers) } }
+    }
+  }
+
+  private func markHandled(_ numbers: [Int64]) -> Int64? {
+    state.withLock { state in
+      state.mirror.deliveries.handled(numbers)
+      return state.isClosed ? nil : state.mirror.session
+    }
+  }
+
+  // MARK: Waiting for one task
+
+  func wait(for task: Int64) async throws(FerryError) -> TaskStatus {
+    let ticket = state.withLock { state in
+      state.nextTicket += 1
+      return state.nextTicket
+    }
+    let outcome = await withTaskCancellationHandler {
+      await withCheckedContinuation { (continuation: CheckedContinuation<Result<TaskStatus, FerryError>, Never>) in
+        let refusal = state.withLock { state -> FerryError? in
+          if state.isClosed { return FerryError(.closed, "the session is closed") }
+          if Task.isCancelled { return Self.cancelled }
+          state.waiters[task, default: []].append(Waiter(ticket: ticket, continuation: continuation))
+          return nil
+        }
+        if let refusal {
+          continuation.resume(returning: .failure(refusal))
+        } else {
+          askForWaiters(task)
+        }
+      }
+    } onCancel: {
+      let waiter = state.withLock { state -> Waiter? in
+        guard let index = state.waiters[task]?.firstIndex(where: { $0.ticket == ticket }) else { return nil }
+        return state.waiters[task]?.remove(at: index)
+      }
+      waiter?.continuation.resume(returning: .failure(Self.cancelled))
+    }
+    return try outcome.get()
+  }
+
+  private static let cancelled = FerryError(.cancelled, "the Swift task that waited was cancelled")
+
+  /// Asks for the present state: the task may have ended before anybody waited.
+  private func askForWaiters(_ task: Int64) {
+    connection.request(.taskShow(TaskShowParameters(id: task)), returning: TaskShowResult.self) { [self] outcome in
+      switch outcome {
+      case .success(let shown):
+        state.withLock { $0.mirror.learned(shown.task) }
+        resumeWaiters(TaskStatus(shown.task))
+      case .failure(let failure): failWaiters(FerryError(failure), of: task)
+      }
+    }
+  }
+
+  private func resumeWaiters(_ task: TaskStatus) {
+    guard task.state.isFinished else { return }
+    let waiters = state.withLock { $0.waiters.removeValue(forKey: task.id) ?? [] }
+    for waiter in waiters { waiter.continuation.resume(returning: .success(task)) }
+  }
+
+  private func failWaiters(_ error: FerryError, of task: Int64? = nil) {
+    let waiters = state.withLock { state -> [Waiter] in
+      if let task { return state.waiters.removeValue(forKey: task) ?? [] }
+      defer { state.waiters = [:] }
+      return state.waiters.keys.sorted().flatMap { state.waiters[$0] ?? [] }
+    }
+    for waiter in waiters { waiter.continuation.resume(returning: .failure(error)) }
+  }
+
+  func unavailable(_ failure: ConnectionFailure) {
+    let error = FerryError(failure)
+    events.push(.unavailable(error))
+    failWaiters(error)
+  }
+
+  // MARK: The end
+
+  func close(tellingDaemon: Bool) {
+    let session = state.withLock { state -> Int64?? in
+      guard !state.isClosed else { return nil }
+      state.isClosed = true
+      return .some(state.mirror.session)
+    }
+    guard let session else { return }
+    events.finish()
+    failWaiters(FerryError(.closed, "the session is closed"))
+    if tellingDaemon, let session {
+      connection.request(
+        .sessionClose(SessionCloseParameters(session: session)), returning: EmptyResult.self
+      ) { _ in }
+    }
+  }
+}
+
+/// Breaks the ring of a session and its queue.
+private final class WeakCore: Sendable {
+  private struct Reference { weak var core: SessionCore? }
+  private let reference = Mutex(Reference())
+  var core: SessionCore? {
+    get { reference.withLock { $0.core } }
+    set { reference.withLock { $0.core = newValue } }
+  }
+}

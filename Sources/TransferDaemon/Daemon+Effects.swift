@@ -1,0 +1,283 @@
+import CurlEngine
+import LinuxSystem
+import TransferCore
+import TransferStore
+import WireProtocol
+
+/// What each effect does to the outside world.
+extension Daemon {
+  func carryOut(_ effect: Effect) {
+    switch effect {
+    case .reply(let token, let reply): answer(token, reply)
+    case .announce(let id, let announcement): announce(id, announcement)
+    case .offer(let peer, let record): offer(record, to: peer)
+    case .endSession(let peer, let session): say(.sessionEnded(SessionEndedNotice(session: session.rawValue)), to: peer)
+    case .prepare(let token, let orders): prepare(token, orders)
+    case .discardPreparation(let ids): removeFiles(ids.map(sourcePath))
+    case .loadDetails(let id):
+      nextBatch.loads.append(id)
+      submitNextBatch()
+    case .openFiles(let attempt, let order): openFiles(attempt, order)
+    case .begin(let order, _): begin(order)
+    case .releaseBody(let attempt): engine.releaseBody(attempt)
+    case .stop(let attempt): stop(attempt)
+    case .finalize(let order): finalize(order)
+    case .removeFiles(let paths): removeFiles(paths)
+    }
+  }
+
+  // MARK: Preparation
+
+  private func sourcePath(_ id: TaskID) -> String { "\(directories.state)/sources/ferry-\(id).source" }
+
+  /// One job for each filesystem that the batch touches.
+  private func prepare(_ token: RequestToken, _ orders: [PrepareOrder]) {
+    preparing[token] = (orders.count, [])
+    let sources = directories.state + "/sources"
+    var groups: [(worker: Worker, orders: [PrepareOrder])] = []
+    for order in orders {
+      guard let worker = files.worker(for: placeToTouch(order), .names) else { continue }
+      if let index = groups.firstIndex(where: { $0.worker === worker }) {
+        groups[index].orders.append(order)
+      } else {
+        groups.append((worker, [order]))
+      }
+    }
+    for (worker, orders) in groups {
+      let isTaken = worker.submit { [mailbox] in
+        mailbox.post(.prepared(token, FileJobs.prepare(orders, sources: sources)))
+      }
+      if !isTaken {
+        let refusal = Refusal(.destinationUnusable, "The filesystem does not answer; its queue is full.")
+        mailbox.post(.prepared(token, orders.map { PreparedTask(task: $0.task, outcome: .refused(refusal)) }))
+      }
+    }
+  }
+
+  private func placeToTouch(_ order: PrepareOrder) -> String {
+    if let source = order.sourcePath { return source }
+    if case .file(let path, _) = order.destination { return path }
+    return directories.state
+  }
+
+  func prepared(_ token: RequestToken, _ tasks: [PreparedTask], _ now: ClockReading, _ effects: inout [Effect]) {
+    guard var entry = preparing[token] else { return }
+    entry.remaining -= tasks.count
+    entry.done += tasks
+    preparing[token] = entry.remaining > 0 ? entry : nil
+    if entry.remaining <= 0 { effects += core.handle(.prepared(token, entry.done), at: now) }
+  }
+
+  // MARK: Attempts
+
+  private func openFiles(_ attempt: AttemptID, _ order: OpenOrder) {
+    guard let path = order.partPath ?? order.source?.pinnedPath else {
+      opening[attempt] = ()
+      return mailbox.post(.opened(attempt, .success(FileJobs.Opened())))
+    }
+    guard let worker = files.worker(for: path, .names) else { return refuse(attempt) }
+    opening[attempt] = ()
+    let isTaken = worker.submit { [mailbox] in mailbox.post(.opened(attempt, FileJobs.open(order))) }
+    if !isTaken { refuse(attempt) }
+  }
+
+  private func refuse(_ attempt: AttemptID) {
+    opening[attempt] = ()
+    let failure = TransferFailure(
+      .destinationUnavailable, .transient, detail: "The filesystem of the file does not answer.")
+    mailbox.post(.opened(attempt, .failure(FileJobs.FileFailure(failure))))
+  }
+
+  func openedFiles(
+    _ attempt: AttemptID, _ result: Swift.Result<FileJobs.Opened, FileJobs.FileFailure>, _ now: ClockReading,
+    _ effects: inout [Effect]
+  ) {
+    guard opening.removeValue(forKey: attempt) != nil else {
+      // The attempt was stopped meanwhile.
+      if case .success(let files) = result { files.closeAll() }
+      return
+    }
+    switch result {
+    case .success(let files):
+      opened[attempt] = files
+      let sizes = OpenedFiles(partBytes: files.partBytes, freeBytes: files.freeBytes)
+      effects += core.handle(.filesOpened(attempt, sizes), at: now)
+    case .failure(let failure): effects += core.handle(.filesFailed(attempt, failure.failure), at: now)
+    }
+  }
+
+  private func begin(_ order: AttemptOrder) {
+    guard let held = opened.removeValue(forKey: order.attempt) else { return }
+    var part: PartFile?
+    var body: BodyFile?
+    if let descriptor = held.part, case .partFile(let path) = order.sink, let access = access(path) {
+      part = PartFile(descriptor: descriptor, size: held.partBytes ?? 0, access: access)
+    } else if let descriptor = held.part {
+      _ = OwnedDescriptor(adopting: descriptor)
+    }
+    if let descriptor = held.source, case .file(let source) = order.body, let access = access(source.pinnedPath) {
+      body = BodyFile(descriptor: descriptor, access: access)
+    } else if let descriptor = held.source {
+      _ = OwnedDescriptor(adopting: descriptor)
+    }
+    engine.start(order, part: part, body: body)
+  }
+
+  private func access(_ path: String) -> FileAccess? {
+    guard let worker = files.worker(for: path, .transfer) else { return nil }
+    return FileAccess(isLocal: files.isLocal(path), worker: worker)
+  }
+
+  private func stop(_ attempt: AttemptID) {
+    opening[attempt] = nil
+    pausedForClient[attempt] = nil
+    opened.removeValue(forKey: attempt)?.closeAll()
+    engine.stop(attempt)
+  }
+
+  // MARK: Results
+
+  private func finalize(_ order: FinalizeOrder) {
+    let work: FileWorkers.Work =
+      order.expectedSHA256 != nil || order.contentEncoding != nil ? .content : .durability
+    let folder = Files.parent(of: order.partPath)
+    if let index = finalizing.firstIndex(where: { $0.folder == folder && $0.work == work }) {
+      finalizing[index].waiting.append(order)
+    } else {
+      finalizing.append(FinalizeQueue(folder: folder, work: work, waiting: [order]))
+    }
+    startFinalizing(work, folder)
+  }
+
+  /// A batch of this folder is done; the results that gathered meanwhile are the next.
+  func finalizeNext(_ work: FileWorkers.Work, _ folder: String) {
+    guard let index = finalizing.firstIndex(where: { $0.folder == folder && $0.work == work }) else { return }
+    finalizing[index].isBusy = false
+    if finalizing[index].waiting.isEmpty { finalizing.remove(at: index) } else { startFinalizing(work, folder) }
+  }
+
+  private func startFinalizing(_ work: FileWorkers.Work, _ folder: String) {
+    guard let index = finalizing.firstIndex(where: { $0.folder == folder && $0.work == work }),
+      !finalizing[index].isBusy
+    else { return }
+    let batch = Array(finalizing[index].waiting.prefix(Finalizing.batchLimit))
+    guard let worker = files.worker(for: folder, work) else { return }
+    let isTaken = worker.submit { [mailbox] in mailbox.post(.finalized(work, folder, Finalizing.run(batch))) }
+    guard isTaken else { return }
+    finalizing[index].waiting.removeFirst(batch.count)
+    finalizing[index].isBusy = true
+  }
+
+  func removeFiles(_ paths: [String]) {
+    for path in paths {
+      files.worker(for: path, .names)?.submit { FileJobs.remove([path]) }
+    }
+  }
+
+  // MARK: Telling clients
+
+  /// Who hears of a task: those who watch it, those who watch all, and its session's client.
+  func audience(of id: TaskID) -> [PeerID] {
+    var audience = watchersOfAll
+    for peer in watchers[id] ?? [] where !audience.contains(peer) { audience.append(peer) }
+    if let session = core.tasks[id]?.entry.session, let attached = core.sessions[session]?.attached,
+      !audience.contains(attached)
+    {
+      audience.append(attached)
+    }
+    return audience
+  }
+
+  private func announce(_ id: TaskID, _ announcement: Announcement) {
+    switch announcement {
+    case .progress:
+      if progressedSet.insert(id).inserted {
+        progressed.append(id)
+        if nextProgress == nil { nextProgress = BootInstant.now() + Self.progressInterval }
+      }
+    case .state: announceState(id)
+    case .resumed(let offset):
+      let notice = TaskResumedNotice(id: id.rawValue, offset: offset, expected: core.tasks[id]?.entry.expected)
+      for peer in audience(of: id) { say(.taskResumed(notice), to: peer) }
+    case .response(let head):
+      let notice = TaskResponseNotice(id: id.rawValue, response: Snapshot.response(head))
+      for peer in audience(of: id) { say(.taskResponse(notice), to: peer) }
+    }
+  }
+
+  private func announceState(_ id: TaskID) {
+    let audience = audience(of: id)
+    guard !audience.isEmpty else { return }
+    snapshots([id]) { [unowned self] snapshots in
+      guard let snapshot = snapshots.first else { return }
+      for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
+    }
+  }
+
+  /// Tells progress that gathered, at most ten times a second.
+  func tellProgress(_ now: ClockReading) {
+    guard let due = nextProgress, due <= now.boot else { return }
+    nextProgress = nil
+    for id in progressed {
+      guard let entry = core.tasks[id]?.entry, !entry.state.isFinished else { continue }
+      let notice = TaskProgressNotice(
+        id: id.rawValue, received: entry.received, expected: entry.expected, sent: entry.sent)
+      for peer in audience(of: id) { say(.taskProgress(notice), to: peer) }
+    }
+    progressed.removeAll(keepingCapacity: true)
+    progressedSet.removeAll(keepingCapacity: true)
+  }
+
+  private func offer(_ record: DeliveryRecord, to peer: PeerID) {
+    func send(_ snapshot: TaskSnapshot?) {
+      say(
+        .delivery(
+          DeliveryNotice(
+            session: record.session.rawValue, number: record.number.rawValue, kind: record.kind.rawValue,
+            task: snapshot)), to: peer)
+    }
+    let needed = record.task.map { [$0] } ?? []
+    // Results keep their order: one that needs the store holds those behind it back.
+    if offerReads == 0, needed.allSatisfy({ core.residentDetails($0) != nil }) {
+      return send(needed.first.flatMap { snapshot($0, core.residentDetails($0)) })
+    }
+    offerReads += 1
+    read(needed) { [unowned self] readings in
+      offerReads -= 1
+      send(readings.first.flatMap { snapshot($0.0, core.residentDetails($0.0) ?? $0.1.details) })
+    }
+  }
+
+  // MARK: Snapshots
+
+  func snapshot(_ id: TaskID, _ details: TaskDetails?, isFull: Bool = false) -> TaskSnapshot? {
+    guard let cell = core.tasks[id] else { return nil }
+    return Snapshot.make(cell, details, in: core, at: Self.readClock(), isFull: isFull)
+  }
+
+  /// Snapshots of tasks that exist, in the given order; asks the store for what is not in memory.
+  func snapshots(_ ids: [TaskID], isFull: Bool = false, then body: @escaping ([TaskSnapshot]) -> Void) {
+    let missing = ids.filter { core.residentDetails($0) == nil }
+    if missing.isEmpty {
+      return body(ids.compactMap { snapshot($0, core.residentDetails($0), isFull: isFull) })
+    }
+    read(missing) { [unowned self] readings in
+      var loaded: [TaskID: TaskDetails] = [:]
+      for (id, reading) in readings { loaded[id] = reading.details }
+      body(ids.compactMap { snapshot($0, core.residentDetails($0) ?? loaded[$0], isFull: isFull) })
+    }
+  }
+
+  private func read(_ ids: [TaskID], then body: @escaping ([(TaskID, DetailsReading)]) -> Void) {
+    lastReader += 1
+    let number = lastReader
+    readers[number] = body
+    store.read(ids) { [mailbox] readings in mailbox.post(.read(number, readings)) }
+  }
+}
+
+extension FileJobs.Opened {
+  func closeAll() {
+    for case let descriptor? in [part, source] { _ = OwnedDescriptor(adopting: descriptor) }
+  }
+}

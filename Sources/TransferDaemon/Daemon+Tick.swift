@@ -1,0 +1,250 @@
+import CurlEngine
+import Glibc
+import LinuxSystem
+import TransferCore
+import TransferStore
+import WireProtocol
+
+/// One turn: wait, gather, decide, commit, act (docs/internals/TransferDaemon.md).
+extension Daemon {
+  /// Events taken from the engine in one turn: bounds how long peers wait for it.
+  private static let engineBudget = 1024
+  /// Lines taken from one peer in one turn.
+  private static let peerBudget = 64
+  /// How often watchers hear of progress.
+  static let progressInterval = Duration.milliseconds(100)
+
+  /// Turns until it is told to stop, then lets go in good order.
+  func run() {
+    while !isStopping { turn() }
+    shutDown()
+  }
+
+  func turn() {
+    do throws(SystemError) {
+      if hasBacklog { try loop.poll() } else { try loop.wait(until: nextDeadline) }
+    } catch {
+      log.write(.error, "The loop cannot wait: \(error)")
+      isStopping = true
+      return
+    }
+    let began = BootInstant.now()
+    hasBacklog = false
+    let now = Self.readClock()
+    var effects: [Effect] = []
+    gatherReports(now, &effects)
+    gatherEngine(now, &effects)
+    gatherPeers(now, &effects)
+    effects += core.admit(at: now)
+    commit()
+    perform(effects)
+    tellProgress(now)
+    listenAgain(now)
+    flushPeers()
+    noteIdleness(now)
+    turns.note(microseconds: (BootInstant.now() - began).nanosecondsClamped / 1000)
+  }
+
+  private var nextDeadline: BootInstant? {
+    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap { $0 }.min()
+  }
+
+  // MARK: Gather
+
+  private func gatherReports(_ now: ClockReading, _ effects: inout [Effect]) {
+    for report in mailbox.drain() {
+      switch report {
+      case .stored(let outcome): committed(outcome, now, &effects)
+      case .read(let number, let readings): readers.removeValue(forKey: number)?(readings)
+      case .prepared(let token, let tasks): prepared(token, tasks, now, &effects)
+      case .opened(let attempt, let result): openedFiles(attempt, result, now, &effects)
+      case .finalized(let work, let folder, let outcomes):
+        for (task, outcome) in outcomes { effects += core.handle(.finalized(task, outcome), at: now) }
+        finalizeNext(work, folder)
+      case .found(let paths, let owners):
+        let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
+        if !orphans.isEmpty {
+          log.write(.notice, "Removing \(orphans.count) files that no task owns.")
+          removeFiles(orphans)
+        }
+      }
+    }
+    if let due = retryCommitAt, due <= now.boot {
+      retryCommitAt = nil
+      if let batch = failedBatch {
+        failedBatch = nil
+        submit(batch)
+      }
+    }
+  }
+
+  private func gatherEngine(_ now: ClockReading, _ effects: inout [Effect]) {
+    engine.turn(now: now.boot)
+    engineEvents.removeAll(keepingCapacity: true)
+    engine.drainEvents(into: &engineEvents, limit: Self.engineBudget)
+    for event in engineEvents {
+      switch event {
+      case .responded(let attempt, let head, let verdict):
+        effects += core.handle(.responded(attempt, head, verdict), at: now)
+      case .progressed(let attempt, let held, let sent):
+        effects += core.handle(.progressed(attempt, held: held, sent: sent), at: now)
+      case .received(let attempt, let bytes): passOn(bytes, of: attempt)
+      case .synced(let attempt, let offset): effects += core.handle(.synced(attempt, offset: offset), at: now)
+      case .ended(let attempt, let end, let facts):
+        pausedForClient[attempt] = nil
+        effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)
+      }
+    }
+    if engine.hasEvents { hasBacklog = true }
+  }
+
+  private func gatherPeers(_ now: ClockReading, _ effects: inout [Effect]) {
+    for id in peerOrder {
+      guard let peer = peers[id] else { continue }
+      var budget = Self.peerBudget
+      while budget > 0, !peer.isClosing, let arrival = peer.next() {
+        budget -= 1
+        switch arrival {
+        case .line(let line): take(line, from: peer, now, &effects)
+        case .closed: drop(peer, now, &effects)
+        case .violation(let reason):
+          say(.goodbye(GoodbyeNotice(reason: reason)), to: id)
+          log.write(.warning, "Ending the connection of \(peer.client) (process \(peer.processID)): \(reason)")
+          peer.isClosing = true
+        }
+        if peers[id] == nil { break }
+      }
+      if budget == 0 { hasBacklog = true }
+    }
+  }
+
+  // MARK: Commit
+
+  /// Hands the tick's changes to the store thread, or gathers them while it is busy.
+  private func commit() {
+    nextBatch.changes += core.takeChanges()
+    submitNextBatch()
+  }
+
+  func submitNextBatch() {
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    let batch = nextBatch
+    nextBatch = StoreThread.Batch(number: batch.number + 1)
+    submit(batch)
+  }
+
+  private func submit(_ batch: StoreThread.Batch) {
+    isCommitInFlight = true
+    submitted = batch
+    store.submit(batch) { [mailbox] outcome in mailbox.post(.stored(outcome)) }
+  }
+
+  /// The commit that an effect of this tick must wait for: the newest that was handed over or is being gathered.
+  var newestCommit: Int64 {
+    nextBatch.changes.isEmpty ? nextBatch.number - 1 : nextBatch.number
+  }
+
+  private func committed(_ outcome: StoreThread.Outcome, _ now: ClockReading, _ effects: inout [Effect]) {
+    isCommitInFlight = false
+    commits = outcome.commits
+    for text in outcome.rejected { log.write(.error, "A change contradicted what is stored and was left out: \(text)") }
+    if let failure = outcome.failure {
+      if failure.kind == .corrupt {
+        // Opening it again rebuilds it from what can be read; the supervisor starts us at once.
+        log.write(.error, "The database is damaged: \(failure.message). Starting again from what can be read.")
+        abort()
+      }
+      // Nothing is lost: the batch is tried again until it is in, and what depends on it waits.
+      failedBatch = submitted
+      retryCommitAt = now.boot + .seconds(1)
+      if core.degraded == nil { log.write(.error, "The state cannot be stored: \(failure). New work is refused.") }
+      effects += core.handle(.storeChanged(degraded: failure.message), at: now)
+      return
+    }
+    if core.degraded != nil {
+      log.write(.notice, "The state can be stored again.")
+      effects += core.handle(.storeChanged(degraded: nil), at: now)
+    }
+    lastDurable = outcome.number
+    for (id, reading) in outcome.loaded {
+      switch reading {
+      case .details(let details): effects += core.handle(.detailsLoaded(id, details), at: now)
+      case .missing: effects += core.handle(.detailsLoaded(id, nil), at: now)
+      case .unreadable(let row):
+        log.write(.error, "Task \(id) cannot be read and is set aside: \(row.reason)")
+        effects += core.handle(.detailsLoaded(id, nil), at: now)
+      }
+    }
+    runGated()
+    submitNextBatch()
+  }
+
+  private func runGated() {
+    while firstGated < gated.count, gated[firstGated].commit <= lastDurable {
+      let effect = gated[firstGated].effect
+      firstGated += 1
+      carryOut(effect)
+    }
+    if firstGated == gated.count {
+      gated.removeAll(keepingCapacity: true)
+      firstGated = 0
+    }
+  }
+
+  // MARK: Act
+
+  /// Runs the effects of a tick: those that carry a promise when its commit is durable, and behind those before them.
+  func perform(_ effects: [Effect]) {
+    let commit = newestCommit
+    for effect in effects {
+      if effect.needsCommit, commit > lastDurable || firstGated < gated.count {
+        gated.append((commit, effect))
+      } else {
+        carryOut(effect)
+      }
+    }
+  }
+
+  // MARK: Idle, and the end
+
+  private var idleDeadline: BootInstant? {
+    guard let limit = exitsWhenIdle, let since = idleSince else { return nil }
+    return since + limit
+  }
+
+  private func noteIdleness(_ now: ClockReading) {
+    guard let limit = exitsWhenIdle else { return }
+    guard peers.isEmpty, !core.hasUnfinishedWork, gated.isEmpty, !isCommitInFlight, failedBatch == nil else {
+      idleSince = nil
+      return
+    }
+    guard let since = idleSince else {
+      idleSince = now.boot
+      return
+    }
+    if since + limit <= now.boot {
+      log.write(.notice, "Nothing to do; the next client starts a daemon again.")
+      isStopping = true
+    }
+  }
+
+  /// Lets what was decided become durable, tells clients, and goes; nothing is cancelled. At most about a second.
+  private func shutDown() {
+    bridge.detach()
+    let end = BootInstant.now() + .milliseconds(600)
+    var effects: [Effect] = []
+    while BootInstant.now() < end {
+      submitNextBatch()
+      guard isCommitInFlight || firstGated < gated.count, failedBatch == nil else { break }
+      do throws(SystemError) { try loop.wait(until: end) } catch { break }
+      gatherReports(Self.readClock(), &effects)
+      nextBatch.changes += core.takeChanges()
+    }
+    for id in peerOrder {
+      say(.goodbye(GoodbyeNotice(reason: "the daemon stops")), to: id)
+      _ = peers[id]?.flush()
+    }
+    if !store.close() { log.write(.warning, "The store did not close in time; it recovers by itself.") }
+    log.write(.notice, "ferryd stopped.")
+  }
+}

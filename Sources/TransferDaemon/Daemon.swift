@@ -1,0 +1,200 @@
+import CurlEngine
+import Glibc
+import LinuxSystem
+import TransferCore
+import TransferStore
+import WireProtocol
+
+/// The daemon's parts, put together; one thread turns its loop. Read `Daemon+Tick` first.
+final class Daemon {
+  static let version = "0.1"
+
+  /// Facts that other threads report to the loop.
+  enum Report: Sendable {
+    case stored(StoreThread.Outcome)
+    case read(Int64, [(TaskID, DetailsReading)])
+    case prepared(RequestToken, [PreparedTask])
+    case opened(AttemptID, Swift.Result<FileJobs.Opened, FileJobs.FileFailure>)
+    case finalized(FileWorkers.Work, String, [(TaskID, FinalizeOutcome)])
+    case found([String], [TaskID])
+  }
+
+  let directories: FerryDirectories
+  let log: Log
+  let loop: EventLoop
+  let mailbox: Mailbox<Report>
+  let files: FileWorkers
+  let store: StoreThread
+  let quarantined: [String]
+  let startedAt = BootInstant.now()
+  let exitsWhenIdle: Duration?
+  let bridge: EventLoopBridge
+  let engine: CurlEngine
+  var core: Core
+
+  // Peers.
+  var listener: Listener
+  var listening: EventLoop.Registration?
+  /// Set while no connection can be taken (no descriptors, say).
+  var listensAgainAt: BootInstant?
+  let mountWatch: OwnedDescriptor
+  var peers: [PeerID: Peer] = [:]
+  /// In the order of their connecting: what a tick goes through.
+  var peerOrder: [PeerID] = []
+  var lastPeer: Int64 = 0
+  var watchersOfAll: [PeerID] = []
+  var watchers: [TaskID: [PeerID]] = [:]
+  var unflushed: [PeerID] = []
+
+  // Commits.
+  var nextBatch = StoreThread.Batch(number: 1)
+  var isCommitInFlight = false
+  /// The batch that is on its way, kept until it is in.
+  var submitted = StoreThread.Batch(number: 0)
+  var failedBatch: StoreThread.Batch?
+  var retryCommitAt: BootInstant?
+  var lastDurable: Int64 = 0
+  /// Effects that wait for a commit, in order.
+  var gated: [(commit: Int64, effect: Effect)] = []
+  var firstGated = 0
+  var commits: Int64 = 0
+
+  // Work of other threads.
+  var readers: [Int64: ([(TaskID, DetailsReading)]) -> Void] = [:]
+  var lastReader: Int64 = 0
+  /// Reads of details for offers that are on their way: later offers queue behind them.
+  var offerReads = 0
+  var opening: [AttemptID: Void] = [:]
+  var opened: [AttemptID: FileJobs.Opened] = [:]
+  var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
+  var finalizing: [FinalizeQueue] = []
+
+  // The tick.
+  var scratch = [UInt8](repeating: 0, count: 64 << 10)
+  var engineEvents: [EngineEvent] = []
+  var progressed: [TaskID] = []
+  var progressedSet: Set<TaskID> = []
+  var nextProgress: BootInstant?
+  var pausedForClient: [AttemptID: PeerID] = [:]
+  var hasBacklog = false
+  var isStopping = false
+  var idleSince: BootInstant?
+  var turns = TurnHistogram()
+
+  /// Starts from what is stored. Blocks while the database is read.
+  init(_ options: DaemonOptions, listener: consuming Listener, log: Log) throws(DaemonFailure) {
+    directories = options.directories
+    self.log = log
+    exitsWhenIdle = options.exitsWhenIdle
+    self.listener = listener
+    do {
+      loop = try EventLoop()
+      mailbox = try Mailbox<Report>()
+      files = try FileWorkers()
+      mountWatch = try FilesystemMap.openChangeWatch()
+      try Files.makePrivateDirectory(options.managedFolder)
+      try Files.makePrivateDirectory(options.sourcesFolder)
+      let (opened, state) = try StoreThread.open(path: options.databasePath)
+      if let note = opened.recovered { log.write(.error, "The database was damaged: \(note)") }
+      quarantined = state.quarantined.map { "\($0.table) \($0.rowID): \($0.reason)" }
+      store = try StoreThread(opened)
+      bridge = try EventLoopBridge(loop)
+      engine = try bridge.makeEngine()
+      let bootID = try Clocks.bootID()
+      let reading = Self.readClock()
+      let (core, effects) = Core.restoring(
+        state, Core.Configuration(managedFolder: options.managedFolder, bootID: bootID), at: reading)
+      self.core = core
+      for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
+      log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
+      try watchBasics()
+      perform(effects)
+    } catch let error as DaemonFailure {
+      throw error
+    } catch {
+      throw DaemonFailure("\(error)")
+    }
+    sweep(options)
+  }
+
+  static func readClock() -> ClockReading {
+    ClockReading(
+      boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: Clocks.randomWord())
+  }
+
+  private func watchBasics() throws(SystemError) {
+    _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { _ in }
+    _ = try loop.register(descriptor: mountWatch.raw, interest: .priority) { [unowned self] _ in files.refresh() }
+    listening = try loop.register(descriptor: listener.descriptor, interest: .readable) { [unowned self] _ in
+      acceptPeers()
+    }
+    _ = try loop.register(descriptor: listener.signals.descriptor, interest: .readable) { [unowned self] _ in
+      takeSignals()
+    }
+  }
+
+  private func takeSignals() {
+    while let arrival = try? listener.signals.next() {
+      log.write(.notice, "Stopping on signal \(arrival.number) of process \(arrival.senderProcessID).")
+      isStopping = true
+    }
+  }
+
+  /// Files in our folders that no row speaks of: a predecessor died between making and recording them.
+  private func sweep(_ options: DaemonOptions) {
+    for folder in [options.managedFolder, options.sourcesFolder] {
+      guard let worker = files.worker(for: folder, .names) else { continue }
+      worker.submit { [mailbox] in
+        let found = FileJobs.named(in: folder)
+        mailbox.post(.found(found.map(\.path), found.map(\.task)))
+      }
+    }
+  }
+}
+
+/// Why a daemon cannot start, for the person who started it.
+struct DaemonFailure: Error, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}
+
+struct DaemonOptions {
+  var directories: FerryDirectories
+  var exitsWhenIdle: Duration?
+  var databasePath: String { directories.state + "/ferry.sqlite" }
+  /// The suffix that ported programs know from Apple's systems.
+  var managedFolder: String { directories.state + "/com.apple.nsurlsessiond/Downloads" }
+  var sourcesFolder: String { directories.state + "/sources" }
+}
+
+/// The socket that clients connect to, and the signals that end the daemon: what must exist before anything else.
+struct Listener: ~Copyable {
+  var socket: OwnedDescriptor
+  var signals: SignalSource
+  var descriptor: Int32 { socket.raw }
+}
+
+/// How long the loop's turns took, in powers of two of a microsecond.
+struct TurnHistogram {
+  private var counts = [Int64](repeating: 0, count: 32)
+
+  mutating func note(microseconds: Int64) {
+    let slot = microseconds <= 1 ? 0 : min(31, 64 - (microseconds - 1).leadingZeroBitCount)
+    counts[slot] += 1
+  }
+
+  /// Upper bound in microseconds → turns.
+  var byBound: [String: Int64] {
+    var table: [String: Int64] = [:]
+    for (slot, count) in counts.enumerated() where count > 0 { table["\(Int64(1) << slot)"] = count }
+    return table
+  }
+}
+
+/// Results of one folder's filesystem that wait for the batch before them.
+struct FinalizeQueue {
+  var folder: String
+  var work: FileWorkers.Work
+  var waiting: [FinalizeOrder] = []
+  var isBusy = false
+}

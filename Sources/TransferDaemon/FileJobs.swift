@@ -1,0 +1,211 @@
+import CurlEngine
+import Glibc
+import LinuxSystem
+import TransferCore
+
+/// What file workers do. Each function blocks, and runs on a worker.
+enum FileJobs {
+  // MARK: Before a task is accepted
+
+  /// A source larger than this is not copied when it can be neither cloned nor linked: it is read where it is.
+  static let copyBoundBytes: Int64 = 64 << 20
+
+  /// Looks at the files of one batch. Sources are pinned durably: a task that is accepted finds its body after a power cut.
+  static func prepare(_ orders: [PrepareOrder], sources: String) -> [PreparedTask] {
+    let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources)) }
+    guard orders.contains(where: { $0.sourcePath != nil || $0.body != nil }) else { return prepared }
+    do throws(SystemError) {
+      try Files.syncDirectory(sources)
+      return prepared
+    } catch {
+      let refusal = Refusal(.sourceUnusable, "The source cannot be kept: \(error)")
+      return orders.map { PreparedTask(task: $0.task, outcome: .refused(refusal)) }
+    }
+  }
+
+  private static func prepare(_ order: PrepareOrder, sources: String) -> PreparedTask.Outcome {
+    var destination = order.destination
+    if case .file(let path, let collision) = order.destination {
+      switch canonical(path, collision) {
+      case .success(let canonical): destination = .file(path: canonical, collision: collision)
+      case .failure(let refusal): return .refused(refusal.refusal)
+      }
+    }
+    let name = "ferry-\(order.task).source"
+    if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
+    guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }
+    do throws(SystemError) {
+      let pin = try UploadPin.pin(
+        source: path, into: sources, name: name, copyBoundBytes: copyBoundBytes)
+      let source = UploadSource(path: path, pinnedPath: pin.path, pin: pin.kind, identity: pin.identity)
+      return .ready(source: source, destination: destination)
+    } catch {
+      let name: Refusal.Name = error.number == ENOENT || error.number == ENOTDIR ? .sourceMissing : .sourceUnusable
+      return .refused(Refusal(name, "The source cannot be used: \(error)"))
+    }
+  }
+
+  /// A request body that came in the message becomes a file of ours, durable before the task is accepted.
+  private static func keep(_ body: [UInt8], as path: String, _ destination: Destination) -> PreparedTask.Outcome {
+    do throws(SystemError) {
+      let file = try Files.createPrivate(path)
+      try Syscall.writeAll(file.raw, body)
+      try Files.syncFile(file.raw)
+      let identity = try Files.identity(descriptor: file.raw)
+      return .ready(
+        source: UploadSource(path: path, pinnedPath: path, pin: .copy, identity: identity), destination: destination)
+    } catch {
+      try? Files.remove(path)
+      return .refused(Refusal(.sourceUnusable, "The request body cannot be kept: \(error)"))
+    }
+  }
+
+  private struct Refused: Error { var refusal: Refusal }
+
+  /// The destination with its folder's real path, so that two spellings of one place are one claim.
+  private static func canonical(_ path: String, _ collision: CollisionRule) -> Swift.Result<String, Refused> {
+    func refuse(_ name: Refusal.Name, _ text: String) -> Swift.Result<String, Refused> {
+      .failure(Refused(refusal: Refusal(name, text)))
+    }
+    let name = Files.lastComponent(of: path)
+    guard path.hasPrefix("/"), !name.isEmpty, name != ".", name != "..", name.utf8.count <= 255 else {
+      return refuse(.destinationUnusable, "The destination must be the absolute path of a file.")
+    }
+    let parent = Files.parent(of: path)
+    guard let resolved = unsafe realpath(parent, nil) else {
+      return refuse(.destinationUnusable, "The folder \(parent) cannot be used: \(SystemError.name(of: errno)).")
+    }
+    defer { unsafe free(resolved) }
+    let folder = unsafe String(cString: resolved)
+    guard unsafe access(folder, W_OK | X_OK) == 0 else {
+      return refuse(.destinationUnusable, "The folder \(folder) cannot be written: \(SystemError.name(of: errno)).")
+    }
+    let target = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
+    var status = stat()
+    if unsafe lstat(target, &status) == 0 {
+      if status.st_mode & S_IFMT == S_IFDIR {
+        return refuse(.destinationUnusable, "\(target) is a folder; name a file in it.")
+      }
+      if collision == .fail {
+        return refuse(.destinationExists, "\(target) exists; choose another path, or let it be replaced or renamed.")
+      }
+    }
+    return .success(target)
+  }
+
+  // MARK: Around an attempt
+
+  /// Opened files on their way to the engine. Whoever takes the value owns the descriptors.
+  struct Opened: Sendable {
+    var part: Int32?
+    var partBytes: Int64?
+    var freeBytes: Int64?
+    var source: Int32?
+  }
+
+  static func open(_ order: OpenOrder) -> Swift.Result<Opened, FileFailure> {
+    var opened = Opened()
+    do throws(SystemError) {
+      if let path = order.partPath {
+        try FaultPoint.reach("part.open")
+        let part = try openPart(path)
+        opened.partBytes = try Files.identity(descriptor: part.raw).sizeBytes
+        opened.freeBytes = try? Files.freeBytes(path: Files.parent(of: path))
+        opened.part = part.take()
+      }
+    } catch {
+      return .failure(FileFailure(partFailure(error)))
+    }
+    guard let source = order.source else { return .success(opened) }
+    do throws(SystemError) {
+      opened.source = try OwnedDescriptor.open(source.pinnedPath, .read).take()
+      return .success(opened)
+    } catch {
+      if let part = opened.part { close(part) }
+      let isMissing = error.number == ENOENT || error.number == ENOTDIR
+      return .failure(
+        FileFailure(
+          TransferFailure(
+            isMissing ? .sourceMissing : .sourceUnreadable, .permanent, domain: "errno", number: Int(error.number),
+            detail: "The source \(source.path) cannot be read any more: \(error.name).")))
+    }
+  }
+
+  struct FileFailure: Error {
+    var failure: TransferFailure
+    init(_ failure: TransferFailure) { self.failure = failure }
+  }
+
+  /// The part file, made when it is missing; the daemon's own folder for it too.
+  private static func openPart(_ path: String) throws(SystemError) -> OwnedDescriptor {
+    let flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
+    do {
+      return OwnedDescriptor(
+        adopting: try Syscall.retrying("open", path: path) { unsafe Glibc.open(path, flags, 0o600) })
+    } catch  where error.number == ENOENT && path.contains("/com.apple.nsurlsessiond/Downloads/") {
+      try Files.makePrivateDirectory(Files.parent(of: path))
+      return OwnedDescriptor(
+        adopting: try Syscall.retrying("open", path: path) { unsafe Glibc.open(path, flags, 0o600) })
+    }
+  }
+
+  static func partFailure(_ error: SystemError) -> TransferFailure {
+    switch error.number {
+    case ENOSPC, EDQUOT:
+      TransferFailure(
+        .noSpace, .transient, domain: "errno", number: Int(error.number),
+        detail: "The disk is full; the transfer goes on when there is room.")
+    default:
+      TransferFailure(
+        .destinationUnavailable, .transient, domain: "errno", number: Int(error.number),
+        detail: "The folder of the file cannot be used: \(error).")
+    }
+  }
+
+  static func remove(_ paths: [String]) {
+    for path in paths {
+      try? Files.remove(path)
+      try? Files.remove(path + decodedSuffix)
+    }
+  }
+
+  static let decodedSuffix = ".decoded"
+
+  /// Names of files in a folder of ours and in its folders, with the task id that each was made for.
+  static func named(in folder: String) -> [(path: String, task: TaskID)] {
+    var found: [(path: String, task: TaskID)] = []
+    for name in entries(folder) {
+      let path = "\(folder)/\(name)"
+      if let id = taskID(name) {
+        found.append((path, id))
+      } else {
+        for inner in entries(path) {
+          if let id = taskID(inner) { found.append(("\(path)/\(inner)", id)) }
+        }
+      }
+    }
+    return found
+  }
+
+  /// "ferry-17.tmp" → 17
+  private static func taskID(_ name: String) -> TaskID? {
+    guard name.hasPrefix("ferry-"), let dot = name.firstIndex(of: "."),
+      let number = Int64(name[name.index(name.startIndex, offsetBy: 6)..<dot]), number > 0
+    else { return nil }
+    return TaskID(rawValue: number)
+  }
+
+  private static func entries(_ folder: String) -> [String] {
+    guard let stream = unsafe opendir(folder) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      // SAFETY: d_name is NUL-terminated inside the record that readdir(3) just filled.
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+}

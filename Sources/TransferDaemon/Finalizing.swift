@@ -1,0 +1,198 @@
+import CurlEngine
+import Glibc
+import LinuxSystem
+import TransferCore
+
+/// Turns complete part files into results, in batches: all are checked, writeback starts on all, each is synced, each is
+/// placed, and then each folder once. Durability costs one wait for the batch in place of one for each file.
+enum Finalizing {
+  /// Results in one batch: bounds how long the first waits for the last.
+  static let batchLimit = 256
+
+  /// Decoded content may be so much larger than what came: a few kilobytes can hold terabytes.
+  private static let decodedFactor: Int64 = 1000
+  private static let decodedFloorBytes: Int64 = 64 << 20
+
+  static func run(_ orders: [FinalizeOrder]) -> [(TaskID, FinalizeOutcome)] {
+    var outcomes: [(TaskID, FinalizeOutcome)] = []
+    var checked: [Checked] = []
+    for order in orders {
+      do throws(FileJobs.FileFailure) {
+        checked.append(try check(order))
+      } catch {
+        outcomes.append((order.task, .failed(error.failure)))
+      }
+    }
+    for item in checked { Files.startWriteback(item.descriptor) }
+    var folders: [String] = []
+    for item in checked {
+      do throws(SystemError) {
+        let path = try makeDurable(item)
+        let folder = Files.parent(of: path)
+        if !folders.contains(folder) { folders.append(folder) }
+        outcomes.append((item.order.task, .placed(path: path, bytes: item.bytes, sha256: item.digest)))
+      } catch {
+        outcomes.append((item.order.task, .failed(placementFailure(error))))
+      }
+      close(item.descriptor)
+    }
+    for folder in folders {
+      do throws(SystemError) {
+        try FaultPoint.reach("folder.fsync")
+        try Files.syncDirectory(folder)
+      } catch {
+        // A name that may not survive a power cut is not a result yet.
+        let failure = placementFailure(error)
+        outcomes = outcomes.map { outcome in
+          guard case .placed(let path, _, _) = outcome.1, Files.parent(of: path) == folder else { return outcome }
+          return (outcome.0, .failed(failure))
+        }
+      }
+    }
+    return outcomes
+  }
+
+  private struct Checked {
+    var order: FinalizeOrder
+    var path: String
+    var descriptor: Int32
+    var bytes: Int64
+    /// SHA-256 in hex, where one was required.
+    var digest: String?
+  }
+
+  /// Length, encoding, digest: nothing wrong gets further than here.
+  private static func check(_ order: FinalizeOrder) throws(FileJobs.FileFailure) -> Checked {
+    var content = Checked(
+      order: order, path: order.partPath, descriptor: try openChecked(order.partPath, held: order.held).take(),
+      bytes: order.held)
+    if let coding = order.contentEncoding, order.held > 0 {
+      defer { close(content.descriptor) }
+      let decoded = try decode(content, coding)
+      content = Checked(
+        order: order, path: order.partPath + FileJobs.decodedSuffix, descriptor: decoded.descriptor,
+        bytes: decoded.bytes)
+    }
+    if let expected = order.expectedSHA256 {
+      do throws(FileJobs.FileFailure) {
+        content.digest = try matching(expected, content.descriptor)
+      } catch {
+        close(content.descriptor)
+        if content.path != order.partPath { try? Files.remove(content.path) }
+        throw error
+      }
+    }
+    return content
+  }
+
+  private static func matching(_ expected: String, _ descriptor: Int32) throws(FileJobs.FileFailure) -> String {
+    let found: String
+    do throws(DigestFailure) {
+      found = try StreamingDigest.sha256(ofFileDescriptor: descriptor).hex
+    } catch {
+      throw FileJobs.FileFailure(error.failure)
+    }
+    guard found == expected else {
+      throw FileJobs.FileFailure(
+        TransferFailure(
+          .digestMismatch, .permanent, detail: "The content's SHA-256 is \(found), not \(expected) as required."))
+    }
+    return found
+  }
+
+  private static func openChecked(_ path: String, held: Int64) throws(FileJobs.FileFailure) -> OwnedDescriptor {
+    do throws(SystemError) {
+      let file = try OwnedDescriptor.open(path, .readWrite, followingSymlinks: false)
+      let size = try Files.identity(descriptor: file.raw).sizeBytes
+      guard size == held else {
+        throw SystemError(EIO, operation: "check", path: path, detail: "it has \(size) bytes in place of \(held)")
+      }
+      return file
+    } catch {
+      throw FileJobs.FileFailure(
+        TransferFailure(
+          .partFileLost, .transient, domain: "errno", number: Int(error.number),
+          detail: "The collected bytes are not what they were: \(error)."))
+    }
+  }
+
+  private static func decode(
+    _ content: Checked, _ coding: String
+  ) throws(FileJobs.FileFailure) -> (descriptor: Int32, bytes: Int64) {
+    let path = content.order.partPath + FileJobs.decodedSuffix
+    let output: OwnedDescriptor
+    do throws(SystemError) {
+      try Files.remove(path)
+      output = try Files.createPrivate(path)
+    } catch {
+      throw FileJobs.FileFailure(FileJobs.partFailure(error))
+    }
+    do throws(DecodingFailure) {
+      let bytes = try ContentDecoder.decode(
+        coding, from: content.descriptor, to: output.raw,
+        limitBytes: max(decodedFloorBytes, content.bytes.multipliedClamped(by: decodedFactor)))
+      return (output.take(), bytes)
+    } catch {
+      try? Files.remove(path)
+      throw FileJobs.FileFailure(error.failure)
+    }
+  }
+
+  private static func makeDurable(_ item: Checked) throws(SystemError) -> String {
+    try FaultPoint.reach("worker.fsync")
+    try Files.syncFile(item.descriptor)
+    try FaultPoint.reach("file.place")
+    switch item.order.destination {
+    case .managed:
+      if item.path != item.order.partPath {
+        try Syscall.retrying("rename", path: item.path) { unsafe rename(item.path, item.order.partPath) }
+      }
+      return item.order.partPath
+    case .file(let path, let collision):
+      // Mode as any program of the user would make it; the part file was private while it was incomplete.
+      _ = fchmod(item.descriptor, 0o666 & ~(unsafe currentMask))
+      do throws(FilePlacement.Refusal) {
+        return try FilePlacement.link(part: item.path, as: path, policy: policy(collision))
+      } catch {
+        switch error {
+        case .nameTaken(let path): throw SystemError(EEXIST, operation: "place", path: path)
+        case .noSpace(let path, _, _): throw SystemError(ENOSPC, operation: "place", path: path)
+        case .system(let error): throw error
+        }
+      }
+    }
+  }
+
+  private static func policy(_ collision: CollisionRule) -> FilePlacement.Policy {
+    switch collision {
+    case .fail: .noReplace
+    case .replace: .replace
+    case .rename: .rename
+    }
+  }
+
+  /// umask(2) can only be read by setting it; done once, before any thread runs (see `Program`).
+  nonisolated(unsafe) static var currentMask: mode_t = 0o077
+
+  private static func placementFailure(_ error: SystemError) -> TransferFailure {
+    switch error.number {
+    case ENOSPC, EDQUOT: FileJobs.partFailure(error)
+    case EEXIST:
+      TransferFailure(
+        .fileExists, .permanent, domain: "errno", number: Int(EEXIST),
+        detail: "The destination \(error.path ?? "") was made by somebody else meanwhile; what was fetched stands beside "
+          + "it until the task is removed.")
+    default:
+      TransferFailure(
+        .fileWriteFailed, .transient, domain: "errno", number: Int(error.number),
+        detail: "The result could not be made durable: \(error).")
+    }
+  }
+}
+
+extension Int64 {
+  fileprivate func multipliedClamped(by factor: Int64) -> Int64 {
+    let (product, overflow) = multipliedReportingOverflow(by: factor)
+    return overflow ? .max : product
+  }
+}

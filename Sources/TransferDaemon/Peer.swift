@@ -1,0 +1,132 @@
+import LinuxSystem
+import TransferCore
+import WireProtocol
+
+/// One connected client: its bytes, in and out. It knows lines, not their meaning.
+final class Peer {
+  enum Arrival {
+    /// A line without its newline.
+    case line(ArraySlice<UInt8>)
+    /// No more bytes come.
+    case closed
+    /// The peer broke the protocol of lines; the reason is sent before the connection ends.
+    case violation(String)
+  }
+
+  let id: PeerID
+  let processID: Int32
+  let descriptor: Int32
+  var registration: EventLoop.Registration?
+  /// For the log; what `hello` said.
+  var client = "unknown"
+  var hasSaidHello = false
+  /// Set when the connection is to end as soon as what waits is sent.
+  var isClosing = false
+  private var input: [UInt8] = []
+  private var scanned = 0
+  private var consumed = 0
+  private var sawEnd = false
+  private var output: [UInt8] = []
+  private var sent = 0
+  var wantsWritable = false
+  /// Tasks that it watches one by one.
+  var watched: [TaskID] = []
+  /// Requests in work: their place in the order of arrival, and the id that the client gave.
+  private var awaited: [Int64: Int64] = [:]
+  private var lastRequest: Int64 = 0
+
+  init(id: PeerID, descriptor: consuming OwnedDescriptor, processID: Int32) {
+    self.id = id
+    self.descriptor = descriptor.take()
+    self.processID = processID
+  }
+
+  deinit { _ = OwnedDescriptor(adopting: descriptor) }
+
+  var unsentBytes: Int { output.count - sent }
+
+  // MARK: Answers
+
+  /// Names a request for the core; a notification (no id) is never answered (JSON-RPC 2.0 section 4.1).
+  func expectAnswer(to requestID: Int64?) -> RequestToken {
+    lastRequest += 1
+    awaited[lastRequest] = requestID
+    return RequestToken(peer: id, sequence: lastRequest)
+  }
+
+  func takeAnswer(_ token: RequestToken) -> Int64? { awaited.removeValue(forKey: token.sequence) }
+
+  // MARK: In
+
+  /// Reads what is there, within bounds: a peer that sends faster than we work waits in its own socket.
+  func receive(into scratch: inout [UInt8]) {
+    guard !sawEnd, input.count - consumed <= WireLimits.messageBytes else { return }
+    compact()
+    do throws(SystemError) {
+      // One read a turn: epoll is level-triggered, and other peers come first.
+      guard let received = try UnixSocket.receive(descriptor, into: &scratch) else { return }
+      if received.count == 0 { sawEnd = true }
+      // Descriptors belong to no message of this protocol version; they are closed by going out of scope.
+      input.append(contentsOf: scratch[..<received.count])
+    } catch {
+      sawEnd = true
+    }
+  }
+
+  /// The next thing that arrived; nil when nothing complete is there.
+  func next() -> Arrival? {
+    if let newline = input[scanned...].firstIndex(of: 0x0A) {
+      let line = input[consumed..<newline]
+      consumed = newline + 1
+      scanned = consumed
+      if line.count > WireLimits.messageBytes { return .violation(Self.tooLong) }
+      return .line(line)
+    }
+    scanned = input.count
+    if input.count - consumed > WireLimits.messageBytes { return .violation(Self.tooLong) }
+    return sawEnd ? .closed : nil
+  }
+
+  private static let tooLong = "a message is longer than \(WireLimits.messageBytes) bytes"
+
+  private func compact() {
+    guard consumed > 0 else { return }
+    if consumed == input.count {
+      input.removeAll(keepingCapacity: input.capacity <= 1 << 17)
+    } else if consumed > 1 << 16 {
+      input.removeFirst(consumed)
+    } else {
+      return
+    }
+    scanned -= consumed
+    consumed = 0
+  }
+
+  // MARK: Out
+
+  func send(_ line: [UInt8]) {
+    if sent > 1 << 16, sent * 2 > output.count {
+      output.removeFirst(sent)
+      sent = 0
+    }
+    output.append(contentsOf: line)
+  }
+
+  /// Sends what the socket takes. False: the connection is broken.
+  func flush() -> Bool {
+    // Held in a local for the span; sharing the buffer costs nothing, for nobody writes meanwhile.
+    let waiting = output
+    do throws(SystemError) {
+      while sent < waiting.count {
+        try FaultPoint.reach("peer.reply")
+        guard let count = try UnixSocket.send(descriptor, waiting.span.extracting(droppingFirst: sent)) else { return true }
+        sent += count
+      }
+      output.removeAll(keepingCapacity: output.capacity <= 1 << 17)
+      sent = 0
+      return true
+    } catch {
+      return false
+    }
+  }
+}

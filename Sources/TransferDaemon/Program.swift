@@ -1,0 +1,109 @@
+import Glibc
+import LinuxSystem
+import TransferCore
+
+/// Exit statuses of `ferryd`, beside 0.
+enum ExitStatus {
+  static let failure: Int32 = 1
+  /// sysexits(3) EX_USAGE.
+  static let usage: Int32 = 64
+  /// sysexits(3) EX_TEMPFAIL: the state directory already has its daemon.
+  static let anotherRuns: Int32 = 75
+}
+
+/// The program `ferryd`: reads its arguments, and becomes the supervisor or the daemon.
+package enum DaemonProgram {
+  private static let help = """
+    ferryd \(Daemon.version) - carries transfers past the life of the program that asked for them
+
+    Usage: ferryd [--foreground]     run here, log to standard error, end with Ctrl-C
+           ferryd --supervise        run detached from a client: start the daemon, and again when it crashes
+           ferryd --version | --help
+
+    With sockets from systemd (LISTEN_FDS) the daemon takes the first and ends when it has nothing to do.
+    FERRY_HOME=DIR keeps state and socket under DIR; else $XDG_STATE_HOME/ferry and $XDG_RUNTIME_DIR/ferry are used.
+
+    """
+
+  /// Runs the program; returns its exit status.
+  package static func run(_ arguments: [String]) -> Int32 {
+    switch arguments.dropFirst() {
+    case ["--version"]: return write("ferryd \(Daemon.version)\n", to: STDOUT_FILENO, 0)
+    case ["--help"]: return write(help, to: STDOUT_FILENO, 0)
+    case ["--supervise"]: return resolve { Supervisor.run($0) }
+    case ["--supervised"]: return resolve { runDaemon($0, isForeground: false) }
+    case ["--foreground"], []: return resolve { runDaemon($0, isForeground: true) }
+    default:
+      return write(
+        "ferryd: unknown arguments \(arguments.dropFirst().joined(separator: " ")); see ferryd --help\n",
+        to: STDERR_FILENO, ExitStatus.usage)
+    }
+  }
+
+  private static func resolve(_ body: (FerryDirectories) -> Int32) -> Int32 {
+    do throws(SystemError) {
+      return body(try FerryDirectories.resolve(ProcessEnvironment.current()))
+    } catch {
+      return write("ferryd: \(error)\n", to: STDERR_FILENO, ExitStatus.failure)
+    }
+  }
+
+  private static func runDaemon(_ directories: FerryDirectories, isForeground: Bool) -> Int32 {
+    // umask(2) is read by setting it, and before there are threads.
+    let mask = umask(0o077)
+    unsafe Finalizing.currentMask = mask
+    raiseDescriptorLimit()
+    do {
+      var inherited = try SocketActivation.takeInherited()
+      let signals = try SignalSource([SIGTERM, SIGINT, SIGHUP])
+      try directories.prepare()
+      guard let lock = try acquire(directories.lockPath) else {
+        return write(
+          "ferryd: another daemon has the state in \(directories.state)\n", to: STDERR_FILENO, ExitStatus.anotherRuns)
+      }
+      let log = Log(
+        path: directories.state + "/ferryd.log", isForeground: isForeground,
+        environment: ProcessEnvironment.current())
+      let isActivated = !inherited.descriptors.isEmpty
+      let socket: OwnedDescriptor
+      if let given = inherited.descriptors.takeFirst() {
+        socket = given
+        try Syscall.setNonblocking(socket.raw)
+      } else {
+        socket = try UnixSocket.listen(directories.socketPath)
+      }
+      try lock.write(InstanceLock.Record(processID: getpid(), socketPath: directories.socketPath))
+      let idle: Duration? = isForeground && !isActivated ? nil : isActivated ? .seconds(10) : .seconds(300)
+      let daemon = try Daemon(
+        DaemonOptions(directories: directories, exitsWhenIdle: idle),
+        listener: Listener(socket: socket, signals: signals), log: log)
+      daemon.run()
+      if !isActivated { try? Files.remove(directories.socketPath) }
+      _ = lock
+      return 0
+    } catch {
+      return write("ferryd: cannot start: \(error)\n", to: STDERR_FILENO, ExitStatus.failure)
+    }
+  }
+
+  /// The lock may be held for a moment longer by a child of a killed daemon that was between fork and exec.
+  private static func acquire(_ path: String) throws(SystemError) -> InstanceLock? {
+    if let lock = try InstanceLock.acquire(path) { return lock }
+    let loop = try EventLoop()
+    try loop.wait(until: .now() + .milliseconds(20))
+    return try InstanceLock.acquire(path)
+  }
+
+  /// Each transfer needs a socket and up to two files: take all descriptors that the system allows.
+  private static func raiseDescriptorLimit() {
+    var limit = rlimit()
+    guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = min(limit.rlim_max, 1 << 20)
+    _ = unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+
+  private static func write(_ text: String, to descriptor: Int32, _ status: Int32) -> Int32 {
+    try? Syscall.writeAll(descriptor, Array(text.utf8))
+    return status
+  }
+}

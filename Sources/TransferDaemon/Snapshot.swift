@@ -1,0 +1,83 @@
+import TransferCore
+import WireProtocol
+
+/// What clients see of a task, made of its two halves.
+enum Snapshot {
+  static func make(
+    _ cell: TaskCell, _ details: TaskDetails?, in core: Core, at now: ClockReading, isFull: Bool
+  ) -> TaskSnapshot {
+    let entry = cell.entry
+    let session = core.sessions[entry.session]?.record.key
+    var snapshot = TaskSnapshot(
+      id: entry.id.rawValue, session: session?.identifier ?? "", app: session?.app ?? "",
+      sessionID: entry.session.rawValue, number: entry.number, kind: entry.kind.rawValue, state: word(entry.state),
+      method: details?.plan.request.method ?? "", url: details?.plan.request.url ?? entry.origin,
+      received: entry.received, sent: entry.sent, attempts: entry.attempts, priority: Double(entry.priority) / 256,
+      createdMilliseconds: details?.plan.createdAt.milliseconds ?? 0)
+    snapshot.expected = entry.expected
+    snapshot.finishedMilliseconds = entry.finishedAt?.milliseconds
+    if entry.state == .waiting { snapshot.nextAttemptMilliseconds = entry.notBefore?.milliseconds }
+    if let details { fill(&snapshot, details, isFull: isFull) }
+    snapshot.reason = core.reason(cell, details, at: now)
+    return snapshot
+  }
+
+  private static func fill(_ snapshot: inout TaskSnapshot, _ details: TaskDetails, isFull: Bool) {
+    let progress = details.progress
+    snapshot.currentURL = progress.response?.url
+    snapshot.expectedToSend = details.plan.source?.identity.sizeBytes
+    snapshot.file = progress.filePath
+    snapshot.body = progress.bodyPath
+    snapshot.description = progress.taskDescription
+    snapshot.sha256 = progress.sha256
+    snapshot.isLengthVerified = progress.isLengthVerified ? nil : false
+    snapshot.validator = progress.resumePoint?.validator.fieldValue
+    snapshot.wasted = progress.wasted > 0 ? progress.wasted : nil
+    snapshot.pin = details.plan.source?.pin.rawValue
+    snapshot.response = progress.response.map(response)
+    if let cause = progress.cancelCause {
+      snapshot.error = WireFailure(
+        code: "cancelled", isTransient: false, domain: "", number: 0, detail: word(cause))
+    } else {
+      snapshot.error = progress.failure.map(failure)
+    }
+    if isFull {
+      snapshot.headers = wire(
+        details.plan.request.headers.redacted(secretNames: details.plan.request.secretHeaderNames))
+    }
+  }
+
+  static func response(_ head: ResponseHead) -> WireResponse {
+    WireResponse(
+      status: head.status, headers: wire(head.headers), url: head.url, httpVersion: head.httpVersion)
+  }
+
+  static func failure(_ failure: TransferFailure) -> WireFailure {
+    WireFailure(
+      code: failure.code.rawValue, isTransient: failure.retryability == .transient, domain: failure.domain,
+      number: failure.number, detail: failure.detail)
+  }
+
+  private static func wire(_ fields: HeaderFields) -> [WireHeader] {
+    fields.fields.map { WireHeader(name: $0.name, value: $0.value) }
+  }
+
+  static func word(_ state: TaskState) -> String {
+    switch state {
+    case .suspended: "suspended"
+    case .waiting: "waiting"
+    case .running: "running"
+    case .asking: "asking"
+    case .finalizing: "finalizing"
+    case .finished(let ending): ending.rawValue
+    }
+  }
+
+  private static func word(_ cause: CancelCause) -> String {
+    switch cause {
+    case .requested: "It was cancelled."
+    case .sessionInvalidated: "Its session was invalidated."
+    case .forceQuit: "Its app was force-quit."
+    }
+  }
+}

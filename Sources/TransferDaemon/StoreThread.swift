@@ -1,0 +1,136 @@
+import LinuxSystem
+import TransferCore
+import TransferStore
+
+/// The thread that owns SQLite. The loop hands it one batch at a time and goes on meanwhile; batches that gather while
+/// one is on its way become the next (group commit).
+final class StoreThread {
+  /// What a tick wants of the store.
+  struct Batch: Sendable {
+    var number: Int64
+    var changes: [StoreChange] = []
+    /// Details to read when the changes are in.
+    var loads: [TaskID] = []
+  }
+
+  struct Outcome: Sendable {
+    var number: Int64
+    /// Nil when the changes are durable.
+    var failure: StoreError?
+    /// Changes that contradicted the stored state and were left out, each with its reason.
+    var rejected: [String] = []
+    var loaded: [(TaskID, DetailsReading)] = []
+    var commits: Int64 = 0
+  }
+
+  /// SAFETY: the store is used only in jobs of `worker`, which run one after another on one thread.
+  private final class Owner: @unchecked Sendable {
+    let store: TransferStore
+    init(_ store: TransferStore) { self.store = store }
+  }
+
+  private let owner: Owner
+  private let worker: Worker
+
+  /// Opens the database and reads what was stored. Blocks; called once before the loop turns.
+  static func open(path: String) throws(StoreError) -> (store: TransferStore, state: StoredState) {
+    let store = try TransferStore(path: path)
+    store.beforeCommit = { () throws(StoreError) in
+      do throws(SystemError) {
+        try FaultPoint.reach("store.commit")
+      } catch {
+        throw StoreError(error.number == 28 ? .full : .ioError, message: "injected: \(error)")
+      }
+    }
+    return (store, try store.load())
+  }
+
+  init(_ store: TransferStore) throws(SystemError) {
+    owner = Owner(store)
+    worker = try Worker(name: "store", limit: 100_000)
+  }
+
+  /// Writes a batch and then reads what it asks for.
+  func submit(_ batch: Batch, then report: @escaping @Sendable (Outcome) -> Void) {
+    let owner = owner
+    worker.submit {
+      var outcome = Outcome(number: batch.number)
+      do throws(StoreError) {
+        try owner.store.apply(batch.changes)
+      } catch {
+        if error.isFaultOfTheChanges {
+          outcome.rejected = Self.applySingly(batch.changes, owner.store, &outcome.failure)
+        } else {
+          outcome.failure = error
+        }
+      }
+      outcome.loaded = Self.read(batch.loads, owner.store)
+      outcome.commits = owner.store.statistics.commits
+      report(outcome)
+    }
+  }
+
+  /// Reads details for a client's question; behind all batches that were submitted before.
+  func read(_ ids: [TaskID], then report: @escaping @Sendable ([(TaskID, DetailsReading)]) -> Void) {
+    let owner = owner
+    worker.submit { report(Self.read(ids, owner.store)) }
+  }
+
+  /// Moves a row that cannot be read out of the way; what fails here is tried again at the next start.
+  func quarantine(_ row: QuarantinedRow) {
+    let owner = owner
+    worker.submit { try? owner.store.quarantine(row) }
+  }
+
+  /// Closes the database when all batches are in.
+  func close() -> Bool {
+    let owner = owner
+    worker.submit { owner.store.close() }
+    return worker.stop(waitingAtMostNanoseconds: 700_000_000)
+  }
+
+  private static func read(_ ids: [TaskID], _ store: TransferStore) -> [(TaskID, DetailsReading)] {
+    guard !ids.isEmpty else { return [] }
+    guard let readings = try? store.details(ids) else {
+      let row = QuarantinedRow(table: "task", rowID: 0, reason: "the store cannot be read")
+      return ids.map { ($0, .unreadable(row)) }
+    }
+    return Array(zip(ids, readings))
+  }
+
+  /// One change of a batch contradicts the stored state: the others must not be lost for it.
+  private static func applySingly(
+    _ changes: [StoreChange], _ store: TransferStore, _ failure: inout StoreError?
+  ) -> [String] {
+    var rejected: [String] = []
+    for change in changes {
+      do throws(StoreError) {
+        try store.apply([change])
+      } catch {
+        if error.isFaultOfTheChanges { rejected.append(error.description) } else { failure = error }
+      }
+    }
+    return rejected
+  }
+}
+
+extension StoreError {
+  /// Trying again cannot help: the change itself is wrong.
+  var isFaultOfTheChanges: Bool {
+    switch kind {
+    case .constraint, .invalidValue, .missingRow: true
+    case .full, .ioError, .corrupt, .busy, .readOnly, .cannotOpen, .outOfMemory, .unreadableRow, .foreignDatabase,
+      .newerDatabase, .misuse:
+      false
+    }
+  }
+}
+
+extension DetailsReading {
+  var details: TaskDetails? {
+    switch self {
+    case .details(let details): details
+    case .missing, .unreadable: nil
+    }
+  }
+}

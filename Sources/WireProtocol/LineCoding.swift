@@ -1,0 +1,27 @@
+import FoundationEssentials
+
+/// The same coding for callers that hold bytes and know no Foundation.
+extension WireCoding {
+  /// - Parameter line: one message without its newline.
+  package static func decodeRequest(_ line: ArraySlice<UInt8>) throws(RejectedRequest) -> IncomingRequest {
+    try decodeRequest(Data(line))
+  }
+
+  /// One line, its newline included.
+  package static func line(id: Int64, result: some Encodable & Sendable) -> [UInt8] {
+    [UInt8](encodeResult(id: id, result))
+  }
+
+  package static func line(id: Int64?, error: WireError) -> [UInt8] {
+    [UInt8](encodeError(id: id, error))
+  }
+
+  package static func line(_ notification: DaemonNotification) -> [UInt8] {
+    [UInt8](encodeNotification(notification))
+  }
+
+  package static func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
+
+  /// Nil when the text is not base 64.
+  package static func bytes(base64 text: String) -> [UInt8]? { Data(base64Encoded: text).map { [UInt8]($0) } }
+}

@@ -1,0 +1,98 @@
+import WireProtocol
+
+/// One full example of each message, every optional member set.
+enum Samples {
+  static func request(_ name: ClientRequest.Name) -> ClientRequest {
+    switch name {
+    case .hello: .hello(HelloParameters(client: "test/1"))
+    case .sessionOpen:
+      .sessionOpen(
+        SessionOpenParameters(
+          app: "org.example", identifier: "Ünïcode \u{1F680} \"quoted\" \\ \u{7F}", attach: true,
+          collectsResults: true,
+          network: WireNetwork(
+            httpProxy: "http://p:1", httpsProxy: "http://p:2", noProxy: "localhost,.x", certificateFile: "/ca.pem",
+            maximumConnectionsPerHost: 4)))
+    case .sessionClose: .sessionClose(SessionCloseParameters(session: 1))
+    case .sessionInvalidate: .sessionInvalidate(SessionInvalidateParameters(session: 1, cancel: true))
+    case .taskEnqueue: .taskEnqueue(TaskEnqueueParameters(session: 1, tasks: [specification, bareSpecification]))
+    case .taskResume: .taskResume(TaskIdentifiersParameters(ids: [1, .max]))
+    case .taskSuspend: .taskSuspend(TaskIdentifiersParameters(ids: []))
+    case .taskCancel: .taskCancel(TaskIdentifiersParameters(ids: [3]))
+    case .taskRemove: .taskRemove(TaskIdentifiersParameters(ids: [4]))
+    case .taskUpdate:
+      .taskUpdate(TaskUpdateParameters(id: 1, description: "d", priority: 0.25, earliestBeginMilliseconds: 17))
+    case .taskList: .taskList(TaskListParameters(after: 1, limit: 2, session: 3, isUnfinishedOnly: true))
+    case .taskShow: .taskShow(TaskShowParameters(id: 9))
+    case .taskWatch: .taskWatch(TaskWatchParameters(ids: [1, 2]))
+    case .deliveryAcknowledge: .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: 1, numbers: [1, 2, 3]))
+    case .daemonStatus: .daemonStatus(EmptyParameters())
+    case .daemonStop: .daemonStop(EmptyParameters())
+    }
+  }
+
+  static func notification(_ name: DaemonNotification.Name) -> DaemonNotification {
+    switch name {
+    case .taskProgress: .taskProgress(TaskProgressNotice(id: 1, received: 2, expected: 3, sent: 4))
+    case .taskState: .taskState(TaskStateNotice(task: snapshot))
+    case .taskResumed: .taskResumed(TaskResumedNotice(id: 1, offset: 5, expected: nil))
+    case .taskResponse: .taskResponse(TaskResponseNotice(id: 1, response: response))
+    case .taskData: .taskData(TaskBytesNotice(id: 1, bytes: "AAEC"))
+    case .delivery: .delivery(DeliveryNotice(session: 1, number: 2, kind: "completion", task: snapshot))
+    case .sessionEnded: .sessionEnded(SessionEndedNotice(session: 1))
+    case .goodbye: .goodbye(GoodbyeNotice(reason: "stopping"))
+    }
+  }
+
+  static let bareSpecification = WireTaskSpecification(kind: "download", url: "http://localhost/")
+
+  static var specification: WireTaskSpecification {
+    var task = WireTaskSpecification(kind: "upload", url: "https://example.org/a?b=c#d")
+    task.method = "POST"
+    task.headers = [WireHeader(name: "A", value: "1"), WireHeader(name: "a", value: "")]
+    task.secretHeaders = ["X-Token"]
+    task.source = "/tmp/source"
+    task.destination = "/tmp/destination"
+    task.collision = "rename"
+    task.sha256 = String(repeating: "a", count: 64)
+    task.statusRule = "any"
+    task.keepsEncoding = true
+    task.requestTimeoutSeconds = 0.5
+    task.resourceTimeoutSeconds = 604_800
+    task.description = "line\nbreak\ttab \u{0}nul \u{2028}"
+    task.priority = 0.75
+    task.isDiscretionary = false
+    task.earliestBeginMilliseconds = -1
+    task.isSuspended = true
+    task.key = "key"
+    task.addsIdempotencyKey = true
+    return task
+  }
+
+  static let response = WireResponse(
+    status: 206, headers: [WireHeader(name: "ETag", value: "\"x\"")], url: "http://localhost/", httpVersion: "1.1")
+
+  static var snapshot: TaskSnapshot {
+    var task = TaskSnapshot(
+      id: 1, session: "s", app: "a", sessionID: 2, number: 3, kind: "download", state: "failed", method: "GET",
+      url: "http://localhost/", received: .max, sent: 0, attempts: 2, priority: 0.5, createdMilliseconds: 1)
+    task.reason = "waits for a retry"
+    task.currentURL = "http://localhost/b"
+    task.headers = [WireHeader(name: "Authorization", value: "<redacted>")]
+    task.expected = 10
+    task.expectedToSend = 11
+    task.file = "/f"
+    task.body = "/b"
+    task.response = response
+    task.error = WireFailure(code: "hostNotFound", isTransient: true, domain: "curl", number: 6, detail: "no such host")
+    task.description = "d"
+    task.sha256 = "00"
+    task.isLengthVerified = false
+    task.validator = "\"x\""
+    task.wasted = 12
+    task.pin = "reflink"
+    task.finishedMilliseconds = 13
+    task.nextAttemptMilliseconds = 14
+    return task
+  }
+}
