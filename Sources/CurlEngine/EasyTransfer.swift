@@ -26,7 +26,7 @@ final class EasyTransfer {
   private var collector = HeaderCollector()
   private(set) var head: ResponseHead?
   private(set) var verdict: ResponseVerdict?
-  private var framing = BodyFraming(expected: nil, endsWithConnection: false)
+  private var framing = BodyFraming(expected: nil, endsWithConnection: false, isVerifiable: false)
   private var redirectTarget: String?
   /// Why the engine itself broke the transfer off.
   private(set) var ownFailure: TransferFailure?
@@ -354,7 +354,7 @@ final class EasyTransfer {
     if upload?.check == .changed { return .failed(SystemFailure.sourceChanged) }
     return .complete(
       TransferSummary(
-        held: held, isLengthVerified: !framing.endsWithConnection, contentEncoding: contentEncoding))
+        held: held, isLengthVerified: framing.isVerifiable, contentEncoding: contentEncoding))
   }
 
   private var contentEncoding: String? {
