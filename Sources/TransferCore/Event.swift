@@ -43,6 +43,8 @@ package struct TaskDraft: Hashable, Sendable {
   package var origin: String
   /// Absolute, not yet canonical.
   package var sourcePath: String?
+  /// A small request body that came with the command, in place of a source.
+  package var body: [UInt8]?
   package var destination: Destination = .managed
   package var expectedSHA256: String?
   package var statusRule: StatusRule = .successOnly
@@ -85,11 +87,14 @@ package struct TaskChange: Hashable, Sendable {
 package struct PrepareOrder: Hashable, Sendable {
   package var task: TaskID
   package var sourcePath: String?
+  /// To be kept as a file of ours, from which every attempt sends it.
+  package var body: [UInt8]?
   package var destination: Destination
 
-  package init(task: TaskID, sourcePath: String?, destination: Destination) {
+  package init(task: TaskID, sourcePath: String?, body: [UInt8]? = nil, destination: Destination) {
     self.task = task
     self.sourcePath = sourcePath
+    self.body = body
     self.destination = destination
   }
 }

@@ -45,9 +45,7 @@ extension Daemon {
     }
     for (worker, orders) in groups {
       let isTaken = worker.submit { [mailbox] in
-        mailbox.post(
-          .prepared(
-            token, orders.map { PreparedTask(task: $0.task, outcome: FileJobs.prepare($0, sources: sources)) }))
+        mailbox.post(.prepared(token, FileJobs.prepare(orders, sources: sources)))
       }
       if !isTaken {
         let refusal = Refusal(.destinationUnusable, "The filesystem does not answer; its queue is full.")

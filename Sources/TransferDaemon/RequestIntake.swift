@@ -152,6 +152,14 @@ enum RequestIntake {
     } else if wire.source != nil {
       throw WireError(.invalidParameters, "Only an upload has a \"source\".")
     }
+    if let text = wire.body {
+      guard draft.kind != .upload, let body = WireCoding.bytes(base64: text), body.count <= WireLimits.bodyBytes else {
+        throw WireError(
+          .invalidParameters,
+          "\"body\" is base 64 of at most \(WireLimits.bodyBytes) bytes; a larger body is an upload from a file.")
+      }
+      draft.body = body
+    }
     if let path = wire.destination {
       guard draft.kind == .download, path.hasPrefix("/") else {
         throw WireError(.invalidParameters, "\"destination\" is the absolute path of a download's file.")

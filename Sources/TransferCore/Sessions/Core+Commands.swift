@@ -131,8 +131,10 @@ extension Core {
       }
       lastTaskID.rawValue += 1
       intake.slots.append(.pending(lastTaskID, draft))
-      if draft.sourcePath != nil || draft.destination != .managed {
-        orders.append(PrepareOrder(task: lastTaskID, sourcePath: draft.sourcePath, destination: draft.destination))
+      if draft.sourcePath != nil || draft.body != nil || draft.destination != .managed {
+        orders.append(
+          PrepareOrder(
+            task: lastTaskID, sourcePath: draft.sourcePath, body: draft.body, destination: draft.destination))
       }
     }
     intakes[token] = intake
