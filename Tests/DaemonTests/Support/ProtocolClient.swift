@@ -155,6 +155,13 @@ final class ProtocolClient {
     }
   }
 
+  /// Forgets notifications that came and were not taken.
+  func drop(where isUnwanted: (DaemonNotification) -> Bool) {
+    notifications.removeFirst(firstNotification)
+    firstNotification = 0
+    notifications.removeAll(where: isUnwanted)
+  }
+
   /// Waits until the daemon ends the connection; what it said.
   func waitForGoodbye(seconds: Double = generousSeconds) throws -> String? {
     let deadline = Deadline(seconds: seconds)
