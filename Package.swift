@@ -68,7 +68,9 @@ let package = Package(
     tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
-    tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),
+    tests(
+      "DaemonTests",
+      ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17

@@ -45,14 +45,10 @@
       }
     }
 
+    /// Results come as deliveries, so the end of a task that this process does not know is none of its business yet.
     func changed(_ snapshot: TaskSnapshot) {
-      let isFinal = TaskFields.isFinal(snapshot.state)
-      if isFinal, task(snapshot.id) == nil { return }
-      let task = known(snapshot)
-      // The results of the other kinds come as deliveries.
-      guard isFinal, snapshot.kind == TaskKind.data.rawValue else { return }
-      let error = FailureTranslation.error(of: snapshot)
-      post(task) { self.finish(task, error, $0, $1) }
+      if TaskFields.isFinal(snapshot.state), task(snapshot.id) == nil { return }
+      _ = known(snapshot)
     }
 
     func resumed(_ task: URLSessionTask, _ notice: TaskResumedNotice) {

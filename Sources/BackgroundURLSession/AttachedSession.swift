@@ -140,18 +140,15 @@
       do {
         let opened = try line.call(openRequest, returning: SessionOpenResult.self)
         guard opened.session == old else { return abandon(for: opened.session) }
-        let present = try Self.unfinished(of: old, through: line)
-        for snapshot in present { _ = known(snapshot) }
-        try catchUpDataTasks(except: Set(present.map(\.id)), through: line)
+        for snapshot in try Self.unfinished(of: old, through: line) { _ = known(snapshot) }
         if state.withLock({ $0.isInvalidated }) {
           // Repeating it does no harm, and a session that ended meanwhile says so again.
           send(.sessionInvalidate(SessionInvalidateParameters(session: old, cancel: false)))
         }
       } catch {
-        // When the connection broke again, this is called again.
-        guard error.kind == .refused else { return }
-        couldNotAttach(error)
-        attachLater()
+        // When the connection broke again, this is called again. A refusal may pass: the daemon may still count the
+        // broken connection as attached.
+        if error.kind == .refused { attachLater() }
       }
     }
 
@@ -167,26 +164,8 @@
       }
     }
 
-    /// Seconds. A daemon that refused may be about to stop, or waits for room on its disk.
+    /// Seconds.
     static let pauseBeforeAttachingAgain: TimeInterval = 1
-
-    /// Data tasks have no deliveries that would wait for us.
-    private func catchUpDataTasks(
-      except present: Set<Int64>, through line: any DaemonLine
-    ) throws(ConnectionFailure) {
-      let missing = state.withLock { $0.tasks }.filter { id, task in
-        !present.contains(id) && type(of: task) == URLSessionDataTask.self
-      }
-      for (id, task) in missing.sorted(by: { $0.key < $1.key }) {
-        do {
-          let shown = try line.call(.taskShow(TaskShowParameters(id: id)), returning: TaskShowResult.self)
-          changed(shown.task)
-        } catch {
-          guard error.kind == .refused else { throw error }
-          complete(task, with: FailureTranslation.disconnection("the daemon no longer knows the task"))
-        }
-      }
-    }
 
     /// The daemon lost its state: what it held for the old session is gone.
     private func abandon(for newID: Int64) {
@@ -236,6 +215,10 @@
       guard kind == .upload || (request.httpBody == nil && request.httpBodyStream == nil) else {
         let text = "The daemon carries no body for a \(kind.rawValue) task; use uploadTask(with:fromFile:)."
         return refused(make, request, FailureTranslation.make(.unsupportedURL, text, url: request.url))
+      }
+      guard RequestTranslation.fitsMessage(wire) else {
+        let text = "The request's URL and headers are too long for the daemon."
+        return refused(make, request, FailureTranslation.make(.dataLengthExceedsMaximum, text, url: request.url))
       }
       if !isAttached { registry.attachAgain(self) }
       return registry.holding {

@@ -11,17 +11,21 @@
 
   extension SessionRegistry {
     /// The registry of this process. Its connection is opened by the first session and lives as long as the process.
+    static let shared = connected(in: ProcessInfo.processInfo.environment)
+
+    /// Whom to connect to, as which program, and through which proxies: all of it is the environment's.
     ///
     /// The program's identity is the variable `FERRY_APP_ID`, else the name of its executable.
-    static let shared = SessionRegistry(
-      app: AppIdentifier.standard(ProcessInfo.processInfo.environment),
-      network: .fromEnvironment(ProcessInfo.processInfo.environment)
-    ) { registry throws(ConnectionFailure) in
-      let connection = try DaemonConnection.open(
-        client: "BackgroundURLSession/0.1", environment: ProcessInfo.processInfo.environment
-      ) { registry.receive($0) }
-      _ = connection.onReconnect { registry.reconnected() }
-      return connection
+    static func connected(in environment: [String: String]) -> SessionRegistry {
+      SessionRegistry(
+        app: AppIdentifier.standard(environment), network: .fromEnvironment(environment)
+      ) { registry throws(ConnectionFailure) in
+        let connection = try DaemonConnection.open(
+          client: "BackgroundURLSession/0.1", environment: environment
+        ) { registry.receive($0) }
+        _ = connection.onReconnect { registry.reconnected() }
+        return connection
+      }
     }
   }
 #endif

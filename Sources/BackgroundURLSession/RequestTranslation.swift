@@ -34,6 +34,13 @@
       return task
     }
 
+    /// The daemon judges lengths itself; but a message beyond its bound would cost the connection.
+    static func fitsMessage(_ task: WireTaskSpecification) -> Bool {
+      let headers = (task.headers ?? []).reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+      // JSON can need six bytes for one.
+      return (task.url.utf8.count + headers) * 6 < WireLimits.messageBytes
+    }
+
     /// The configuration's headers, over them the cookies, over them the request's own; one line a name, in the order
     /// of the names so that equal requests look equal on the wire.
     static func headers(of request: URLRequest, url: URL, configuration: URLSessionConfiguration) -> [WireHeader] {

@@ -87,6 +87,9 @@
           $0.taskDescription = newValue
           return $0.id
         }
+        guard (newValue ?? "").utf8.count <= WireLimits.descriptionBytes else {
+          return Diagnostics.log("the description of task \(taskIdentifier) is too long to be kept by the daemon")
+        }
         if let id { session.send(.taskUpdate(TaskUpdateParameters(id: id, description: newValue ?? ""))) }
       }
     }

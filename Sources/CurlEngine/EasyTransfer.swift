@@ -52,6 +52,7 @@ final class EasyTransfer {
   /// The look-up was refused for now; the engine starts the transfer again.
   private(set) var isLookupDeferred = false
   private(set) var isConnected = false
+  private var tlsSession: UInt?
 
   private(set) var isUntold = false
   private var hasToldResponse = false
@@ -246,6 +247,7 @@ final class EasyTransfer {
   func didConnect() {
     endLookup()
     isConnected = true
+    tlsSession = TLSGoodbye.session(of: easy)
     lastProgress = context.now
   }
 
@@ -364,6 +366,12 @@ final class EasyTransfer {
         TransferFailure(
           .lengthMismatch, .transient, domain: "curl", number: Int(result.rawValue),
           detail: "The server announced \(expected) bytes and sent \(received)."))
+    }
+    if framing.endsWithConnection, let tlsSession, !TLSGoodbye.wasClosed(tlsSession) {
+      return .failed(
+        TransferFailure(
+          .connectionLost, .transient,
+          detail: "\(circumstances.origin): the TLS connection was cut, not closed, and nothing else told the length."))
     }
     if upload?.check == .changed { return .failed(SystemFailure.sourceChanged) }
     return .complete(

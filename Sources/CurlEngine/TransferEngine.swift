@@ -78,7 +78,8 @@ package enum SourceCheck: String, Hashable, Sendable {
   case changed
 }
 
-/// Where the engine says which descriptors it waits for. Readiness comes back through ``CurlEngine/ready(_:readable:writable:)``.
+/// Where the engine says which descriptors it waits for. Readiness comes back through
+/// ``CurlEngine/ready(_:readable:writable:)``.
 package protocol LoopRegistrar: AnyObject {
   /// Replaces what was watched of this descriptor. Level-triggered.
   func watch(_ descriptor: Int32, readable: Bool, writable: Bool)

@@ -202,7 +202,8 @@ extension Daemon {
     guard parameters.version == WireVersion.current else {
       throw WireError(
         .versionUnsupported,
-        "The client speaks version \(parameters.version), this daemon version \(WireVersion.current); update the older.")
+        "The client speaks version \(parameters.version), this daemon version \(WireVersion.current); update the older."
+      )
     }
     peer.hasSaidHello = true
     peer.client = String(decoding: parameters.client.utf8.prefix(128), as: UTF8.self)

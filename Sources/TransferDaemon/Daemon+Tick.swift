@@ -46,7 +46,9 @@ extension Daemon {
   }
 
   private var nextDeadline: BootInstant? {
-    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap { $0 }.min()
+    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap {
+      $0
+    }.min()
   }
 
   // MARK: Gather

@@ -180,7 +180,8 @@ enum Finalizing {
     case EEXIST:
       TransferFailure(
         .fileExists, .permanent, domain: "errno", number: Int(EEXIST),
-        detail: "The destination \(error.path ?? "") was made by somebody else meanwhile; what was fetched stands beside "
+        detail:
+          "The destination \(error.path ?? "") was made by somebody else meanwhile; what was fetched stands beside "
           + "it until the task is removed.")
     default:
       TransferFailure(

@@ -42,7 +42,8 @@ enum RequestIntake {
     _ wire: WireTaskSpecification, random: () -> UInt64
   ) throws(WireError) -> TaskDraft {
     guard let kind = TaskKind(rawValue: wire.kind) else {
-      throw WireError(.invalidParameters, "kind is \"download\", \"upload\" or \"data\", not \"\(wire.kind.prefix(32))\".")
+      throw WireError(
+        .invalidParameters, "kind is \"download\", \"upload\" or \"data\", not \"\(wire.kind.prefix(32))\".")
     }
     var request = try request(wire, kind)
     guard let origin = Origin(url: request.url) else {

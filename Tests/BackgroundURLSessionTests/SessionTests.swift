@@ -325,6 +325,22 @@ struct SessionTests {
     #expect(await recorder.messages(2).last == "complete -1 -1002")
   }
 
+  @Test("what is too long for a message is refused before it costs the connection")
+  func tooLong() async {
+    let stage = Stage()
+    let recorder = Recorder()
+    let session = stage.session(recorder)
+    var request = URLRequest(url: url)
+    request.setValue(String(repeating: "x", count: 1 << 20), forHTTPHeaderField: "X")
+    let task = session.downloadTask(with: request)
+    task.resume()
+    #expect(await recorder.messages(2).last == "complete -1 -1103")
+    let taken = session.downloadTask(with: url)
+    let before = stage.daemon.requests.count
+    taken.taskDescription = String(repeating: "x", count: 1 << 20)
+    #expect(stage.daemon.requests.count == before)
+  }
+
   @Test("a second object of one identifier is bound to the first")
   func secondObject() async {
     let stage = Stage()
@@ -371,9 +387,10 @@ struct SessionTests {
     stage.registry.receive(.taskResponse(TaskResponseNotice(id: 100, response: ScriptedDaemon.response())))
     stage.registry.receive(.taskData(TaskBytesNotice(id: 100, bytes: bytes)))
     stage.registry.receive(.taskData(TaskBytesNotice(id: 100, bytes: bytes)))
-    stage.registry.receive(
-      .taskState(TaskStateNotice(task: ScriptedDaemon.snapshot(kind: "data", state: "succeeded", received: 10))))
-    stage.deliver(1, "finishEvents", nil)
+    let done = ScriptedDaemon.snapshot(kind: "data", state: "succeeded", received: 10)
+    stage.registry.receive(.taskState(TaskStateNotice(task: done)))
+    stage.deliver(1, "completion", done)
+    stage.deliver(2, "finishEvents", nil)
     #expect(await recorder.messages(3) == ["created 1", "response 200", "finishEvents"])
     recorder.held.withLock { $0 }?(.allow)
     #expect(await recorder.messages(6).suffix(3) == ["data 5", "data 5", "complete 1 0"])
@@ -387,10 +404,9 @@ struct SessionTests {
     session.dataTask(with: url).resume()
     stage.registry.receive(.taskResponse(TaskResponseNotice(id: 100, response: ScriptedDaemon.response())))
     stage.registry.receive(.taskData(TaskBytesNotice(id: 100, bytes: "AAAA")))
-    stage.registry.receive(
-      .taskState(TaskStateNotice(task: ScriptedDaemon.snapshot(kind: "data", state: "cancelled"))))
+    stage.deliver(1, "completion", ScriptedDaemon.snapshot(kind: "data", state: "cancelled"))
     #expect(await recorder.messages(3) == ["created 1", "response 200", "complete 1 -999"])
-    #expect(stage.daemon.requests.last == .taskCancel(TaskIdentifiersParameters(ids: [100])))
+    #expect(stage.daemon.requests.contains(.taskCancel(TaskIdentifiersParameters(ids: [100]))))
   }
 
   @Test("a progress object follows the counts and steers the task")

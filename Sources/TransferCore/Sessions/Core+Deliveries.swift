@@ -94,6 +94,8 @@ extension Core {
     for id in taskIDs(of: session) {
       guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
       hasDataTasks = true
+      // What the last daemon began is not begun again: its client may have some of the bytes.
+      if unreconciled.contains(id) { continue }
       if case .running = cell.entry.state {
         let lostBytes = cell.entry.received > 0
         leaveWire(id)

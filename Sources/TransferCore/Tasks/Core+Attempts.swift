@@ -413,7 +413,10 @@ package enum Redirect {
       }
     }
     if leavesOrigin {
-      next.headers.fields.removeAll { SecretHeaders.isSecret($0.name, marked: request.secretHeaderNames) }
+      next.headers.fields.removeAll {
+        // A caller's Host is the name of the origin that is left.
+        SecretHeaders.isSecret($0.name, marked: request.secretHeaderNames) || $0.name.equalsIgnoringASCIICase("Host")
+      }
     }
     return next
   }

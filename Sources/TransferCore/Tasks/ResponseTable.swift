@@ -79,10 +79,10 @@ package enum ResponseTable {
     switch resume.validator {
     case .entityTag(let tag):
       guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return true }
-      return told == tag
+      return told.utf8.elementsEqual(tag.utf8)
     case .lastModified(let date):
       guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return true }
-      return told == date
+      return told.utf8.elementsEqual(date.utf8)
     }
   }
 
@@ -140,8 +140,7 @@ extension ResponseHead {
   package var validator: Validator? {
     // RFC 9110 section 13.1.5: a weak tag never goes into If-Range, and a date only where there is no tag at all.
     if let tag = headers["ETag"]?.trimmingOptionalWhitespace {
-      let isStrong = tag.utf8.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"") && tag.utf8.count <= 1024
-      return isStrong ? .entityTag(tag) : nil
+      return Self.isStrong(Array(tag.utf8)) ? .entityTag(tag) : nil
     }
     // RFC 9110 section 8.8.2.2: a date is strong only when the server's clock had moved on by a minute.
     guard let modified = headers["Last-Modified"]?.trimmingOptionalWhitespace, let date = headers["Date"],
@@ -149,6 +148,13 @@ extension ResponseHead {
       sentAt - modifiedAt >= .seconds(60)
     else { return nil }
     return .lastModified(modified)
+  }
+
+  /// RFC 9110 section 8.8.3, without bytes outside ASCII: whoever decodes them as text may make one tag of two.
+  private static func isStrong(_ tag: [UInt8]) -> Bool {
+    let quote = UInt8(ascii: "\"")
+    return tag.count >= 2 && tag.count <= 1024 && tag.first == quote && tag.last == quote
+      && tag.dropFirst().dropLast().allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != quote }
   }
 
   /// The whole length of the representation that this response carries or continues, where it says so.
