@@ -16,7 +16,7 @@ package enum Effect: Hashable, Sendable {
   /// because the row still describes a part file that this attempt may overwrite. Meanwhile the attempt may have been
   /// stopped: what waited is run only if ``Core/isStillMeant(_:)``.
   case begin(AttemptOrder, afterCommit: Bool)
-  /// Let the body reach the part file: the row has forgotten what was held before.
+  /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)
   /// End the attempt; no event of it is wanted any more.
   case stop(AttemptID)
