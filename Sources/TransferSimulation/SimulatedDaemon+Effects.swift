@@ -169,7 +169,7 @@ extension SimulatedDaemon {
         guard let view else { return }
         for peer in audience { peer.send(.announced(view)) }
       }
-    case .resumed: break
+    case .resumed, .removed: break
     case .response(let head): for peer in audience { peer.send(.response(id, head)) }
     }
   }
