@@ -4,8 +4,8 @@ import Synchronization
 /// Whether TLS connections ended with close_notify.
 ///
 /// Without it anybody on the way could shorten a body that only the end of the connection delimits (RFC 9112 section
-/// 9.8). libcurl 7.88 takes both ends for the same: its own layer between OpenSSL and the socket does not report the end
-/// of the input as such, so that OpenSSL has no error to tell. So OpenSSL's alerts are watched here.
+/// 9.8). libcurl 7.88 takes both ends for the same: its own layer between OpenSSL and the socket does not report the
+/// end of the input as such, so that OpenSSL has no error to tell. So OpenSSL's alerts are watched here.
 enum TLSGoodbye {
   /// Addresses of the sessions (`SSL *`) that the peer has closed. An address may come again, so a request takes its
   /// own out when it begins; a session that has seen close_notify never carries another request.

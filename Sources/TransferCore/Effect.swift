@@ -16,7 +16,7 @@ package enum Effect: Hashable, Sendable {
   /// because the row still describes a part file that this attempt may overwrite. Meanwhile the attempt may have been
   /// stopped: what waited is run only if ``Core/isStillMeant(_:)``.
   case begin(AttemptOrder, afterCommit: Bool)
-  /// Let the body reach the part file: the row has forgotten what was held before.
+  /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)
   /// End the attempt; no event of it is wanted any more.
   case stop(AttemptID)
@@ -27,7 +27,7 @@ package enum Effect: Hashable, Sendable {
   package var needsCommit: Bool {
     switch self {
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
-    case .announce(_, let announcement): announcement == .state
+    case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize: false
     }
@@ -40,6 +40,8 @@ package enum Announcement: Hashable, Sendable {
   /// The server accepted a resumption at this offset, or refused it (0).
   case resumed(offset: Int64)
   case response(ResponseHead)
+  /// The task is no more: removed, acknowledged, or past its retention.
+  case removed
 }
 
 /// Which files an attempt needs.

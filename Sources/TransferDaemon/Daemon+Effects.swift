@@ -202,6 +202,10 @@ extension Daemon {
     case .response(let head):
       let notice = TaskResponseNotice(id: id.rawValue, response: Snapshot.response(head))
       for peer in audience(of: id) { say(.taskResponse(notice), to: peer) }
+    case .removed:
+      let notice = TaskRemovedNotice(id: id.rawValue)
+      for peer in audience(of: id) { say(.taskRemoved(notice), to: peer) }
+      watchers[id] = nil
     }
   }
 

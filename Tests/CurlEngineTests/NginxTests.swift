@@ -165,34 +165,60 @@ extension EngineTests {
       #expect(unread.failure?.code == .certificateUntrusted)
     }
 
+    /// How a body without a length ends on a TLS server of a few lines of Python.
+    enum Ending: String, CaseIterable {
+      case goodbye, cut, streamEnd, streamCut, streamGoodbye, streamReset, streamResetWithoutError
+    }
+
+    static let server = """
+      import ssl,socket,sys
+      how=sys.argv[1]; h2=how.startswith('stream')
+      c=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain('server.pem','server.key')
+      c.set_alpn_protocols(['h2' if h2 else 'http/1.1'])
+      s=socket.socket(); s.bind(('127.0.0.1',0)); s.listen(); print(s.getsockname()[1],flush=True)
+      p,_=s.accept(); t=c.wrap_socket(p,server_side=True)
+      def frame(kind,flags,stream,body):
+        return len(body).to_bytes(3,'big')+bytes([kind,flags])+stream.to_bytes(4,'big')+body
+      if h2:
+        seen=b''
+        t.sendall(frame(4,0,0,b''))
+        while b'\\x00\\x00\\x00\\x01' not in seen[24:] or len(seen)<100: seen+=t.recv(65536)
+        t.sendall(frame(4,1,0,b'')+frame(1,4,1,bytes([0x88]))+frame(0,1 if how=='streamEnd' else 0,1,b'hello'))
+        if how=='streamReset': t.sendall(frame(3,0,1,(2).to_bytes(4,'big')))
+        if how=='streamResetWithoutError': t.sendall(frame(3,0,1,(0).to_bytes(4,'big')))
+      else:
+        t.recv(65536); t.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\nhello')
+      if how in ('goodbye','streamGoodbye'): t.unwrap()
+      elif how in ('cut','streamCut'): socket.close(t.detach())
+      else:
+        try: t.settimeout(10); t.recv(65536); t.recv(65536)
+        except OSError: pass
+      """
+
     /// A close of the connection without TLS's own word for it may be an attacker's cut.
-    @Test(arguments: [true, false]) func onlyACleanEndIsOne(saysGoodbye: Bool) throws {
+    @Test(arguments: Ending.allCases) func onlyACleanEndIsOne(ending: Ending) throws {
       let nginx = try Nginx(files: [:])
-      let script = """
-        import ssl,socket,sys
-        c=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain('server.pem','server.key')
-        s=socket.socket(); s.bind(('127.0.0.1',0)); s.listen(); print(s.getsockname()[1],flush=True)
-        p,_=s.accept(); t=c.wrap_socket(p,server_side=True,suppress_ragged_eofs=True); t.recv(65536)
-        t.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\nhello')
-        if sys.argv[1]=='true': t.unwrap()
-        else: socket.close(t.detach())
-        """
       let process = Process()
       process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-      process.arguments = ["python3", "-c", script, "\(saysGoodbye)"]
+      process.arguments = ["python3", "-c", Self.server, ending.rawValue]
       process.currentDirectoryURL = nginx.folder
       let pipe = Pipe()
       process.standardOutput = pipe
+      process.standardError = FileHandle.nullDevice
       try process.run()
-      let port = String(decoding: pipe.fileHandleForReading.availableData, as: UTF8.self).split(separator: "\n")[0]
+      let line = String(decoding: pipe.fileHandleForReading.availableData, as: UTF8.self)
+      let port = try #require(line.split(separator: "\n").first)
       let rig = try EngineRig()
       let outcome = rig.run(
         rig.order("https://localhost:\(port)/", network: NetworkSettings(certificateFile: nginx.authority)),
         part: rig.part())
+      rig.engine.close()
+      process.terminate()
       process.waitUntilExit()
-      if saysGoodbye {
+      switch ending {
+      case .goodbye, .streamEnd, .streamResetWithoutError:
         #expect(outcome.end == .complete(TransferSummary(held: 5, isLengthVerified: false)))
-      } else {
+      case .cut, .streamCut, .streamGoodbye, .streamReset:
         #expect(outcome.failure?.code == .connectionLost)
         #expect(outcome.failure?.retryability == .transient)
       }

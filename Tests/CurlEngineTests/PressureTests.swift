@@ -198,6 +198,22 @@ extension EngineTests {
       }
     }
 
+    @Test func idleConnectionsAreDropped() throws {
+      let ended = Counter()
+      let server = ScriptedServer { peer in
+        while peer.readHead() != nil { peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") }
+        ended.add(1)
+      }
+      let rig = try EngineRig()
+      #expect(rig.run(rig.order(server.url + "/"), part: rig.part()).summary != nil)
+      #expect(rig.engine.nextDeadline != nil)
+      rig.engine.turn(now: PollLoop.now + .seconds(31))
+      #expect(rig.turn(seconds: 5) { _ in ended.value == 1 })
+      #expect(rig.engine.nextDeadline == nil)
+      #expect(rig.run(rig.order(server.url + "/"), part: rig.part()).summary != nil)
+      #expect(server.connectionCount == 2)
+    }
+
     @Test func anIDThatRunsIsNotStartedAgain() throws {
       let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello")
       let rig = try EngineRig()

@@ -83,6 +83,32 @@ extension EngineTests {
       #expect(isSame2)
     }
 
+    /// A row with the new validator must not meet the old bytes, so the verdict waits for the cut.
+    @Test func theVerdictWaitsForAWorkersCut() throws {
+      let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello")
+      let worker = TestWorker()
+      let rig = try EngineRig(worker: worker)
+      for isResumption in [true, false] {
+        worker.hold()
+        let order = rig.order(server.url + "/", resume: isResumption ? point : nil)
+        rig.engine.start(order, part: rig.part(holding: bytes, isLocal: false), body: nil)
+        #expect(rig.turn { _ in worker.waitingCount > 0 })
+        rig.turn(seconds: 0.3) { _ in false }
+        #expect(rig.events.filter { $0.attempt == order.attempt }.isEmpty)
+        worker.release()
+        rig.turn { $0.events.contains { $0.attempt == order.attempt } }
+        if isResumption {
+          rig.turn(seconds: 0.3) { _ in false }
+          #expect(rig.content().isEmpty)
+          rig.engine.releaseBody(order.attempt)
+        }
+        let outcome = rig.outcome(of: order.attempt)
+        #expect(outcome.isOrdered)
+        #expect(outcome.summary?.held == 5)
+        #expect(rig.content() == Array("hello".utf8))
+      }
+    }
+
     @Test func anEmptyWholeAnswerCutsWhatIsHeld() throws {
       let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 0\n\n")
       let rig = try EngineRig()

@@ -5,8 +5,9 @@ extension Core {
     // A task whose record is damaged has no details, and its app is told all the same.
     if entry.state == .finished(.succeeded), let held = details[id] {
       if entry.kind == .download, held.plan.destination == .managed { queue(.file, id, entry.session, now) }
-      if entry.kind == .upload, held.progress.bodyPath != nil { queue(.body, id, entry.session, now) }
     }
+    // The answer's body also where it is a refusal.
+    if entry.kind == .upload, details[id]?.progress.bodyPath != nil { queue(.body, id, entry.session, now) }
     queue(.completion, id, entry.session, now)
     sessions.update(entry.session) { $0.record.owesFinishEvents = true }
     offerMore(entry.session)

@@ -15,7 +15,7 @@ extension Core {
       guard let length = work.resume?.offset else { return retry(id, nil, now) }
       finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
-    case .retryLater(let failure): settle(failure, of: id, now)
+    case .retryLater(let failure): settle(mayHaveActed(failure, id) ?? failure, of: id, now)
     case .ask(let failure):
       details[id]?.progress.failure = failure
       setState(.asking, of: id)
@@ -28,6 +28,18 @@ extension Core {
     }
   }
 
+  /// 500, 502 and 504 do not say that nothing was done (RFC 9110 section 15.6): a request that may not be repeated fails
+  /// with them, while 408, 425, 429 and 503 tell it to come again.
+  private func mayHaveActed(_ failure: TransferFailure, _ id: TaskID) -> TransferFailure? {
+    guard failure.domain == "http", [500, 502, 504].contains(failure.number), let entry = tasks[id]?.entry,
+      !entry.isRepeatable, details[id]?.plan.request.isIdempotent == false
+    else { return nil }
+    var final = failure
+    final.retryability = .permanent
+    final.detail += " The request may have been acted on, so it was not sent again; an Idempotency-Key allows that."
+    return final
+  }
+
   /// What is held is of no use: it is forgotten, and the whole is asked for.
   private mutating func restart(_ id: TaskID, _ reason: String, _ now: ClockReading) {
     guard let held = details[id] else { return }
@@ -36,10 +48,18 @@ extension Core {
     details[id]?.progress.restarts += 1
     tasks[id]?.entry.received = 0
     touch(id, progress: true)
-    if held.progress.restarts < Limits.immediateRestarts {
+    let count = held.progress.restarts + 1
+    if count <= Limits.immediateRestarts {
       setState(.waiting, of: id)
       return line(up: id, now)
     }
+    guard count <= Limits.restarts else {
+      let detail = "\(reason) That was so \(count) times, and what came in between was never whole."
+      return finish(id, .failed(TransferFailure(.rangeUnsatisfiable, .permanent, detail: detail)), now)
+    }
+    // The same bytes again are no progress, so the delays grow with the restarts.
+    let failures = tasks[id]?.entry.failures ?? 0
+    tasks[id]?.entry.failures = max(failures, count - 1 - Limits.immediateRestarts)
     settle(TransferFailure(.rangeUnsatisfiable, .transient, detail: reason), of: id, now)
   }
 
@@ -113,7 +133,7 @@ extension Core {
       }
       tasks[id]?.entry.received = max(0, bytes)
       tasks[id]?.entry.expected = max(0, bytes)
-      finish(id, .succeeded, now)
+      finish(id, refusedUpload(held).map(Result.failed) ?? .succeeded, now)
     case .failed(let failure):
       if failure.code == .noSpace {
         // The bytes are there; only their place is missing. Nothing is fetched or sent again for that.
@@ -130,6 +150,14 @@ extension Core {
       }
       settle(failure, of: id, now)
     }
+  }
+
+  /// The server took an upload's body and refused it by its status, and only 2xx counts.
+  private func refusedUpload(_ held: TaskDetails) -> TransferFailure? {
+    guard held.plan.kind == .upload, held.plan.statusRule == .successOnly, let head = held.progress.response,
+      !(200...299).contains(head.status)
+    else { return nil }
+    return ResponseTable.refusal(head)
   }
 
   /// Failure case 9: wrong bytes are thrown away, and fetched once more.
@@ -191,8 +219,9 @@ extension Core {
       switch ending {
       // A managed file *is* its part file; at a destination the result has a name of its own by now.
       case .succeeded: held.plan.kind == .upload || held.plan.destination == .managed
-      // What was fetched completely is not thrown away because its place was taken meanwhile.
-      case .failed: held.progress.failure?.code == .fileExists
+      // What was fetched completely is not thrown away because its place was taken meanwhile, nor what a server said
+      // to the upload that it refused.
+      case .failed: held.progress.failure?.code == .fileExists || held.progress.bodyPath != nil
       case .cancelled: false
       }
     return (keepsPart ? [] : [held.plan.partPath]) + pinnedSource(id)
@@ -229,6 +258,7 @@ extension Core {
     unreconciled.remove(id)
     if !cell.isNew { removals.append(.removeTask(id)) }
     effects.append(.removeFiles(files))
+    effects.append(.announce(id, .removed))
     settleSession(cell.entry.session, now)
     retireIfEmpty(cell.entry.session)
   }

@@ -101,9 +101,15 @@ package enum ResponseTable {
       return .takeWhole
     case .successOnly:
       if isTransient { return .retryLater(transientStatus(head, context)) }
-      let code: FailureCode = head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus
-      return .reject(statusFailure(head, code, .permanent))
+      // What a server says to a refused upload is its client's to read; the status still fails the task at the end.
+      return context.kind == .upload ? .takeWhole : .reject(refusal(head))
     }
+  }
+
+  /// Why a task fails whose server refused it with this status.
+  package static func refusal(_ head: ResponseHead) -> TransferFailure {
+    let code: FailureCode = head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus
+    return statusFailure(head, code, .permanent)
   }
 
   private static func transientStatus(_ head: ResponseHead, _ context: JudgementContext) -> TransferFailure {
