@@ -455,7 +455,8 @@ package enum Redirect {
 }
 
 extension ResponseHead {
-  /// The coding that the content must be freed from before it is delivered; nil for none, or one that nobody here undoes.
+  /// The coding that the content must be freed from before it is delivered; nil for none, or one that nobody here
+  /// undoes.
   package var contentEncodingToUndo: String? {
     guard let text = headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased else { return nil }
     // RFC 9110 section 8.4.1.3: "x-gzip" is the same.

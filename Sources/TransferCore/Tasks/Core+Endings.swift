@@ -28,8 +28,8 @@ extension Core {
     }
   }
 
-  /// 500, 502 and 504 do not say that nothing was done (RFC 9110 section 15.6): a request that may not be repeated fails
-  /// with them, while 408, 425, 429 and 503 tell it to come again.
+  /// 500, 502 and 504 do not say that nothing was done (RFC 9110 section 15.6): a request that may not be repeated
+  /// fails with them, while 408, 425, 429 and 503 tell it to come again.
   private func mayHaveActed(_ failure: TransferFailure, _ id: TaskID) -> TransferFailure? {
     guard failure.domain == "http", [500, 502, 504].contains(failure.number), let entry = tasks[id]?.entry,
       !entry.isRepeatable, details[id]?.plan.request.isIdempotent == false
