@@ -57,6 +57,12 @@ extension Core {
     var delay = RetryPolicy.delay(
       failures: failures, isDiscretionary: cell.entry.isDiscretionary, random: random.next())
     if failure?.code == .noSpace { delay = Limits.spaceCheckInterval }
+    if failure?.code == .partFileLost {
+      // What is held cannot be trusted: the next attempt asks for the whole.
+      details[id]?.progress.resumePoint = nil
+      details[id]?.progress.wasted += cell.entry.received
+      tasks[id]?.entry.received = 0
+    }
     if let seconds = failure?.retryAfterSeconds {
       delay = .seconds(seconds)
       admission.hold(cell.lane, until: now.boot + delay)
