@@ -216,7 +216,8 @@ extension Core {
   }
 
   /// The task and all that the daemon holds of it go away. Its file at a destination stays.
-  mutating func forget(_ id: TaskID, _ now: ClockReading) {
+  /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
+  mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
     var files = [managedPath(id, app: session.key.app)]
     if let held = details[id] {
@@ -226,7 +227,7 @@ extension Core {
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {
-      _ = $0.deliveries.removeAll(of: id)
+      if !isCollected { _ = $0.deliveries.removeAll(of: id) }
       $0.taskCount -= 1
     }
     tasks[id] = nil
