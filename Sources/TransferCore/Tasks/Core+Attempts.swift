@@ -73,13 +73,13 @@ extension Core {
 
   private mutating func quarantine(_ id: TaskID, _ now: ClockReading) {
     if active[id] != nil { leaveWire(id) }
-    finish(
-      id,
-      .failed(
-        TransferFailure(
-          .recordUnreadable, .permanent,
-          detail: "The daemon's record of this task is damaged; it was set aside. Enqueue the transfer again.")), now)
+    finish(id, .failed(Self.recordUnreadable), now)
   }
+
+  /// Of a task whose details cannot be read, also after it has ended.
+  package static let recordUnreadable = TransferFailure(
+    .recordUnreadable, .permanent,
+    detail: "The daemon's record of this task is damaged; it was set aside. Enqueue the transfer again.")
 
   mutating func filesFailed(_ attempt: AttemptID, _ failure: TransferFailure, _ now: ClockReading) {
     guard let id = owner(attempt), let work = active[id], let cell = tasks[id] else { return dropStale() }

@@ -77,6 +77,12 @@ extension Core {
     var delay = RetryPolicy.delay(
       failures: failures, isDiscretionary: cell.entry.isDiscretionary, random: random.next())
     if failure?.code == .noSpace { delay = Limits.spaceCheckInterval }
+    if failure?.code == .partFileLost {
+      // What is held cannot be trusted: the next attempt asks for the whole.
+      details[id]?.progress.resumePoint = nil
+      details[id]?.progress.wasted += cell.entry.received
+      tasks[id]?.entry.received = 0
+    }
     if let seconds = failure?.retryAfterSeconds {
       delay = .seconds(seconds)
       admission.hold(cell.lane, until: now.boot + delay)
@@ -239,7 +245,8 @@ extension Core {
   }
 
   /// The task and all that the daemon holds of it go away. Its file at a destination stays.
-  mutating func forget(_ id: TaskID, _ now: ClockReading) {
+  /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
+  mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
     var files = [managedPath(id, app: session.key.app)]
     if let held = details[id] {
@@ -249,7 +256,7 @@ extension Core {
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {
-      _ = $0.deliveries.removeAll(of: id)
+      if !isCollected { _ = $0.deliveries.removeAll(of: id) }
       $0.taskCount -= 1
     }
     tasks[id] = nil
