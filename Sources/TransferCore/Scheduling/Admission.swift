@@ -11,6 +11,8 @@ package struct Admission: Hashable, Sendable {
   private(set) var firstTurn = 0
   private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
+  /// Origins that asked to be left alone, for lanes that are made meanwhile.
+  private var rests: [String: BootInstant] = [:]
 
   package init() {}
 
@@ -20,6 +22,7 @@ package struct Admission: Hashable, Sendable {
   }
 
   struct Lane: Hashable, Sendable {
+    var origin: String
     var limit: Int
     var running = 0
     var ready = BinaryHeap<Ready>()
@@ -66,8 +69,9 @@ package struct Admission: Hashable, Sendable {
       return index
     }
     let index = Int32(lanes.count)
-    lanes.append(Lane(limit: limit))
+    lanes.append(Lane(origin: origin, limit: limit))
     laneIndex[key] = index
+    if let rest = rests[origin] { hold(index, until: rest) }
     return index
   }
 
@@ -149,13 +153,22 @@ package struct Admission: Hashable, Sendable {
 
   /// The host could not be reached. The lane waits, and then sends one probe.
   package mutating func noteUnreachable(_ lane: Int32, at now: BootInstant, random: UInt64) {
+    // What was on its way when the first of them failed says nothing new: six at once are one failure, not six.
+    if let notBefore = lanes[Int(lane)].notBefore, notBefore > now { return }
     lanes[Int(lane)].failures += 1
     let delay = RetryPolicy.delay(failures: lanes[Int(lane)].failures, isDiscretionary: false, random: random)
     hold(lane, until: now + delay)
   }
 
-  /// The host asked to be left alone until then (Retry-After), for every task of the lane.
-  package mutating func hold(_ lane: Int32, until moment: BootInstant) {
+  /// The host asked to be left alone until then (Retry-After): every task of every session that would go there waits.
+  package mutating func rest(hostOf lane: Int32, until moment: BootInstant, at now: BootInstant) {
+    let origin = lanes[Int(lane)].origin
+    rests = rests.filter { $0.value > now }
+    rests[origin] = max(rests[origin] ?? moment, moment)
+    for index in lanes.indices where lanes[index].origin == origin { hold(Int32(index), until: moment) }
+  }
+
+  private mutating func hold(_ lane: Int32, until moment: BootInstant) {
     if let notBefore = lanes[Int(lane)].notBefore, notBefore >= moment { return }
     lanes[Int(lane)].notBefore = moment
     delayed.push(Delayed(at: moment, sleeper: .lane(lane)))

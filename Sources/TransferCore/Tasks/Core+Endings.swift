@@ -85,7 +85,7 @@ extension Core {
     }
     if let seconds = failure?.retryAfterSeconds {
       delay = .seconds(seconds)
-      admission.hold(cell.lane, until: now.boot + delay)
+      admission.rest(hostOf: cell.lane, until: now.boot + delay, at: now.boot)
     }
     details[id]?.progress.failure = failure
     tasks[id]?.entry.failures = failures

@@ -193,6 +193,20 @@ final class Scene: Sendable {
     return try enqueue(task)
   }
 
+  /// Enqueues downloads to names in the scene's folder, all in one request.
+  func getAtOnce(_ files: [(url: String, name: String)]) throws -> [Int64] {
+    try enqueue(
+      files.map { file in
+        var task = WireTaskSpecification(kind: "download", url: file.url)
+        task.destination = path(file.name)
+        return task
+      }
+    ).map { outcome in
+      if let error = outcome.error { throw error }
+      return outcome.id ?? 0
+    }
+  }
+
   /// Enqueues an upload of `source`.
   func put(
     _ source: String, to url: String, _ change: (inout WireTaskSpecification) -> Void = { _ in }
