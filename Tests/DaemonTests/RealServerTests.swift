@@ -384,22 +384,23 @@ final class FreePort {
 /// A small server in Python that says its port first, then a line for what it saw.
 final class ScriptedPeer {
   private(set) var port: UInt16 = 0
-  private let process = Process()
+  private let process: Int32
   private let output = Pipe()
   private var heard: [UInt8] = []
 
   init(_ script: String, _ arguments: [String]) throws {
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script] + arguments
-    process.standardOutput = output
-    try process.run()
+    process = try ChildProcess.spawn(
+      path: "/usr/bin/env", arguments: ["env", "python3", "-c", script] + arguments,
+      environment: ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"],
+      standardOutput: .descriptor(output.fileHandleForWriting.fileDescriptor), newSession: true)
+    try output.fileHandleForWriting.close()
     guard let line = line(), let number = UInt16(line) else { throw Scene.Trouble("the script gave no port") }
     port = number
   }
 
   deinit {
-    process.terminate()
-    process.waitUntilExit()
+    kill(process, SIGKILL)
+    _ = try? ChildProcess.wait(process)
   }
 
   /// The next line; nil when none came in ten seconds.
