@@ -19,8 +19,8 @@ func library(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target
 func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-  .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+  .testTarget(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: settings)
 }
 
 let package = Package(
@@ -56,6 +56,10 @@ let package = Package(
     library("BackgroundURLSession", ["FerryClient"]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
+    // The decisions, in a world of faults.
+    library("TransferSimulation", ["TransferCore"]),
+    program("ferry-simulate", ["TransferSimulation"]),
+
     // A scriptable HTTP server for tests, ours and users'.
     library("LoopbackServer", ["LinuxSystem"]),
     program("loopback-server", ["LoopbackServer"]),
@@ -68,7 +72,11 @@ let package = Package(
     tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
-    tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),
+    tests(
+      "DaemonTests",
+      ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"],
+      exclude: ["Fixtures"]),
+    tests("SimulationTests", ["TransferSimulation", "TransferCore"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17

@@ -124,6 +124,8 @@
       case .taskData(let notice): ofTask(notice.id) { $0.received($1, notice.bytes) }
       case .delivery(let notice): ofSession(notice.session) { $0.offered(notice) }
       case .sessionEnded(let notice): ofSession(notice.session) { $0.ended() }
+      // A task of a session goes with the acknowledgement of its last result, which is ours.
+      case .taskRemoved: break
       case .goodbye(let notice): Diagnostics.log("ferryd ended the connection: \(notice.reason)")
       }
     }

@@ -1,9 +1,10 @@
 #pragma once
 #include <curl/curl.h>
+#include <openssl/ssl.h>
 #include <stddef.h>
 
-// curl_easy_setopt, curl_multi_setopt and curl_easy_getinfo are variadic, which Swift cannot call: one typed wrapper for
-// each kind of argument. The kinds are those of CURLOPTTYPE_* in curl.h.
+// curl_easy_setopt, curl_multi_setopt and curl_easy_getinfo are variadic, which Swift cannot call: one typed wrapper
+// for each kind of argument. The kinds are those of CURLOPTTYPE_* in curl.h.
 
 typedef size_t (*ccurl_data_function)(char *buffer, size_t size, size_t count, void *user);
 typedef int (*ccurl_seek_function)(void *user, curl_off_t offset, int origin);
@@ -73,6 +74,20 @@ static inline CURLcode ccurl_get_pointer(CURL *easy, CURLINFO what, char **value
 }
 static inline CURLcode ccurl_get_socket(CURL *easy, curl_socket_t *value) {
   return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, value);
+}
+
+static inline CURLcode ccurl_set_tls_context_function(
+    CURL *easy, CURLcode (*value)(CURL *easy, void *context, void *user)) {
+  return curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, value);
+}
+static inline void ccurl_set_tls_note_function(void *context, void (*value)(const SSL *session, int what, int value)) {
+  SSL_CTX_set_info_callback((SSL_CTX *)context, value);
+}
+// OpenSSL's session of the transfer's connection; NULL without TLS, or with another TLS library.
+static inline void *ccurl_get_tls_session(CURL *easy) {
+  struct curl_tlssessioninfo *facts = NULL;
+  if (curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &facts) != CURLE_OK || facts == NULL) return NULL;
+  return facts->backend == CURLSSLBACKEND_OPENSSL ? facts->internals : NULL;
 }
 
 // A message's payload is a union behind a pointer; these two copy out what the engine reads of it.

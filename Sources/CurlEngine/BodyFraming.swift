@@ -6,6 +6,9 @@ struct BodyFraming: Hashable {
   var expected: Int64?
   /// Only the end of the connection delimits the body.
   var endsWithConnection: Bool
+  /// A length or a terminator proves that the body is whole. HTTP/2 without a length has an end of the stream, but
+  /// libcurl does not tell it from a reset with NO_ERROR.
+  var isVerifiable: Bool
 
   enum Reading: Hashable {
     case framing(BodyFraming)
@@ -16,7 +19,7 @@ struct BodyFraming: Hashable {
   static func read(_ head: ResponseHead, method: String) -> Reading {
     // RFC 9110 sections 6.4.1 and 9.3.2: these never carry content, whatever their fields say.
     if method == "HEAD" || head.status == 204 || head.status == 304 {
-      return .framing(BodyFraming(expected: 0, endsWithConnection: false))
+      return .framing(BodyFraming(expected: 0, endsWithConnection: false, isVerifiable: true))
     }
     let isChunked = head.headers.contains("Transfer-Encoding")
     let lengths = Set(
@@ -40,6 +43,8 @@ struct BodyFraming: Hashable {
     }
     let isMultiplexed = head.httpVersion.hasPrefix("2") || head.httpVersion.hasPrefix("3")
     return .framing(
-      BodyFraming(expected: expected, endsWithConnection: !isMultiplexed && !isChunked && expected == nil))
+      BodyFraming(
+        expected: expected, endsWithConnection: !isMultiplexed && !isChunked && expected == nil,
+        isVerifiable: expected != nil || isChunked))
   }
 }

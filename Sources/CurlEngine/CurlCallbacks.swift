@@ -2,9 +2,9 @@ import CCurl
 import Glibc
 import TransferCore
 
-// libcurl's callbacks. Global functions: a closure could be isolated to another thread than the one that libcurl runs on.
-// SAFETY, for each: `user` is the EasyTransfer (or CurlEngine) that set the option; it is kept alive by the engine until
-// the handle has left the multi handle, and libcurl calls only from within the engine's own calls, on its thread.
+// libcurl's callbacks. Global functions: a closure could be isolated to another thread than the one libcurl runs on.
+// SAFETY, for each: `user` is the EasyTransfer (or CurlEngine) that set the option; the engine keeps it alive until the
+// handle has left the multi handle, and libcurl calls only from within the engine's own calls, on its thread.
 
 enum CurlCallbacks {
   static func install(_ transfer: EasyTransfer, on easy: EasyHandle) {

@@ -149,7 +149,7 @@ package struct EngineUnavailable: Error, Hashable {
   package func releaseBody(_ attempt: AttemptID) {
     guard let transfer = transfers[attempt] else { return }
     context.now = BootClock.now
-    release(transfer, .record)
+    release(transfer, transfer.noteRecorded())
   }
 
   package func pause(_ attempt: AttemptID) { transfers[attempt]?.hold(.client) }
@@ -318,7 +318,9 @@ package struct EngineUnavailable: Error, Hashable {
 
   private func examine(_ transfer: EasyTransfer) {
     let now = context.now
+    transfer.sink?.pump()
     transfer.sink?.syncIfDue()
+    transfer.upload?.pump()
     guard transfer.isOnWire else { return }
     if let due = transfer.drainDeadline, due <= now { return finish(transfer, CURLE_WRITE_ERROR) }
     // Who waits for us is not stalled.

@@ -42,7 +42,7 @@ enum CurlFailure {
       (.proxyFailed, .transient, "the proxy refused or broke the connection; check the proxy settings.")
     case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
       CURLE_SSL_INVALIDCERTSTATUS:
-      (.certificateUntrusted, .permanent, verificationText(facts.verifyResult))
+      (.certificateUntrusted, .permanent, verificationText(facts))
     case CURLE_SSL_CONNECT_ERROR:
       handshakeRow(facts)
     case CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED,
@@ -126,9 +126,10 @@ enum CurlFailure {
     }
   }
 
-  private static func verificationText(_ result: Int) -> String {
-    // X509_V_OK with a failed verification: the chain is good, but it is another host's certificate.
-    guard result != 0, let reason = unsafe X509_verify_cert_error_string(result) else {
+  private static func verificationText(_ facts: Circumstances) -> String {
+    // libcurl compares names before it asks OpenSSL for the result, which stands at "unspecified" (1) then.
+    let isMisnamed = facts.verifyResult == 0 || facts.errorText.contains("subject name")
+    guard !isMisnamed, let reason = unsafe X509_verify_cert_error_string(facts.verifyResult) else {
       return "the server's certificate is not for this host."
     }
     return "the server's certificate is not trusted: \(unsafe String(cString: reason))."

@@ -103,6 +103,7 @@ enum CurlOptions {
     easy.set(CURLOPT_NOPROXY, network.noProxy)
     easy.set(CURLOPT_SSL_VERIFYPEER, true)
     easy.set(CURLOPT_SSL_VERIFYHOST, 2)
+    TLSGoodbye.watch(easy)
     guard let file = network.certificateFile ?? defaultCertificateFile else { return }
     easy.set(CURLOPT_CAINFO, file)
     easy.set(CURLOPT_PROXY_CAINFO, file)

@@ -1,8 +1,8 @@
 import CCurl
 import TransferCore
 
-/// One libcurl easy handle, freed with this object. The first option that fails is remembered, so that a list of options
-/// is set without a check after each.
+/// One libcurl easy handle, freed with this object. The first option that fails is remembered, so that a list of
+/// options is set without a check after each.
 @safe final class EasyHandle {
   let raw: UnsafeMutableRawPointer
   private var list: UnsafeMutablePointer<curl_slist>?

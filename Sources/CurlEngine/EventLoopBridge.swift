@@ -52,7 +52,8 @@ package final class EventLoopBridge: LoopRegistrar {
       if (try? loop.modify(registration, interest: interest)) != nil { return }
       loop.remove(registration)
     }
-    registrations[descriptor] = try? loop.register(descriptor: descriptor, interest: interest) { [weak self] readiness in
+    registrations[descriptor] = try? loop.register(descriptor: descriptor, interest: interest) {
+      [weak self] readiness in
       let isBroken = !readiness.isDisjoint(with: [.error, .hangUp])
       self?.engine?.ready(
         descriptor, readable: isBroken || readiness.contains(.readable),

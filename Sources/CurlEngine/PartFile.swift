@@ -27,7 +27,8 @@ package struct BodyFile: Sendable {
 
 /// How the calls on a file are made.
 package struct FileAccess: Sendable {
-  /// On a local filesystem the loop thread reads and writes itself; on one that can hang (NFS, FUSE) every call is the worker's.
+  /// On a local filesystem the loop thread reads and writes itself; on one that can hang (NFS, FUSE) every call is the
+  /// worker's.
   package var isLocal: Bool
   /// The worker of the file's filesystem. It also syncs local files.
   package var worker: any FileWorker

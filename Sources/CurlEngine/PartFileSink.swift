@@ -2,8 +2,8 @@ import TransferCore
 
 /// Writes a response's body to its part file and keeps it durable, not too often and not too rarely.
 ///
-/// On a local filesystem the loop thread writes; on one that can hang, and for every sync, a worker does. What is on its
-/// way there is counted, so that the transfer can be paused.
+/// On a local filesystem the loop thread writes; on one that can hang, and for every sync, a worker does. What is on
+/// its way there is counted, so that the transfer can be paused.
 final class PartFileSink {
   private let attempt: AttemptID
   private let file: SharedDescriptor
@@ -21,7 +21,13 @@ final class PartFileSink {
   private var isSyncing = false
   private var isClosing = false
   private var outstandingCalls = 0
-  private var outstandingBytes: Int64 = 0
+  /// On a filesystem that can hang: bytes that no call carries yet. One write is in flight at a time, and takes all
+  /// that came meanwhile, so that a transfer holds few places in its worker's queue.
+  private var waiting: [UInt8] = []
+  private var bytesInFlight = 0
+  private var isWriting = false
+  /// The cut that `begin` asked for and no call carries yet.
+  private var waitingCut: Int64?
 
   init(_ part: PartFile, attempt: AttemptID, context: EngineContext) {
     self.attempt = attempt
@@ -39,11 +45,12 @@ final class PartFileSink {
   }
 
   /// Calls of this file that a worker has not answered.
-  var isBusy: Bool { outstandingCalls > 0 }
+  var isBusy: Bool { outstandingCalls > 0 || !waiting.isEmpty || waitingCut != nil }
 
   /// The next bytes should wait: the disk, or its worker, is behind.
   var isFull: Bool {
-    outstandingBytes > EngineLimits.outstandingBytes || offset - syncedOffset > EngineLimits.unsyncedBytes
+    Int64(waiting.count + bytesInFlight) > EngineLimits.outstandingBytes
+      || offset - syncedOffset > EngineLimits.unsyncedBytes
   }
 
   /// When a sync falls due by time alone.
@@ -64,7 +71,12 @@ final class PartFileSink {
   func began(error: Int32) -> TransferFailure? {
     outstandingCalls -= 1
     isBeginning = false
-    return error == 0 ? nil : SystemFailure.writing(error)
+    guard error == 0 else {
+      waiting = []
+      return SystemFailure.writing(error)
+    }
+    pump()
+    return nil
   }
 
   /// Cuts the file to the offset at which the body goes on; `isBeginning` tells whether a worker is still at it. Nil on
@@ -80,20 +92,15 @@ final class PartFileSink {
         let error = file.truncate(to: start)
         if error != 0 { return SystemFailure.writing(error) }
       } else {
-        let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
-          let error = file.truncate(to: start)
-          if error != 0 { file.fail(error) }
-          reports.post(.began(attempt, error: error))
-        }
-        guard isTaken else { return Self.queueFull }
-        outstandingCalls += 1
         isBeginning = true
+        waitingCut = start
       }
     }
     offset = start
     held = start
     syncedOffset = start
     hasBegun = true
+    pump()
     return nil
   }
 
@@ -108,13 +115,9 @@ final class PartFileSink {
       held = offset
       if error != 0 { return SystemFailure.writing(error) }
     } else {
-      let copy = unsafe [UInt8](bytes)
-      let start = offset
-      let isTaken = enqueue(bytes: copy.count) { file in
-        unsafe copy.withUnsafeBytes { unsafe file.write($0, at: start).error }
-      }
-      if !isTaken { return Self.queueFull }
+      unsafe waiting.append(contentsOf: bytes)
       offset += Int64(bytes.count)
+      pump()
     }
     if oldestUnsynced == nil {
       oldestUnsynced = context.now
@@ -131,40 +134,63 @@ final class PartFileSink {
 
   private func sync() {
     guard !isSyncing, !isClosing else { return }
-    let offset = offset
+    // Calls run in order: a sync covers the writes that were handed over before it.
+    let offset = offset - Int64(waiting.count)
+    guard offset > syncedOffset else { return }
     let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
       let error = file.error != 0 ? file.error : file.sync()
       reports.post(.synced(attempt, offset: offset, error: error))
     }
-    // With the queue full the bytes stay unsynced, and the transfer pauses when they become too many.
-    guard isTaken else { return }
+    guard isTaken else { return retryLater() }
     isSyncing = true
     outstandingCalls += 1
     oldestUnsynced = nil
   }
 
-  private func enqueue(bytes: Int, _ call: @escaping @Sendable (SharedDescriptor) -> Int32) -> Bool {
+  /// Hands the next calls to the worker; a full queue is tried again later.
+  func pump() {
+    if let start = waitingCut {
+      let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
+        let error = file.error != 0 ? file.error : file.truncate(to: start)
+        if error != 0 { file.fail(error) }
+        reports.post(.began(attempt, error: error))
+      }
+      guard isTaken else { return retryLater() }
+      waitingCut = nil
+      outstandingCalls += 1
+    }
+    guard !isWriting, !waiting.isEmpty else { return }
+    let bytes = waiting
+    let start = offset - Int64(bytes.count)
     let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
       var error = file.error
       if error == 0 {
-        error = call(file)
+        error = unsafe bytes.withUnsafeBytes { unsafe file.write($0, at: start).error }
         if error != 0 { file.fail(error) }
       }
-      reports.post(.wrote(attempt, bytes: bytes, error: error))
+      reports.post(.wrote(attempt, bytes: bytes.count, error: error))
     }
-    if isTaken {
-      outstandingCalls += 1
-      outstandingBytes += Int64(bytes)
-    }
-    return isTaken
+    guard isTaken else { return retryLater() }
+    waiting = []
+    bytesInFlight = bytes.count
+    isWriting = true
+    outstandingCalls += 1
   }
+
+  private func retryLater() { context.scan(by: context.now + EngineLimits.scanInterval) }
 
   /// Takes in a worker's report on a write. Nil unless it failed.
   func wrote(bytes: Int, error: Int32) -> TransferFailure? {
     outstandingCalls -= 1
-    outstandingBytes -= Int64(bytes)
-    guard error == 0 else { return SystemFailure.writing(error) }
+    isWriting = false
+    bytesInFlight = 0
+    guard error == 0 else {
+      waiting = []
+      return SystemFailure.writing(error)
+    }
     held += Int64(bytes)
+    pump()
+    if offset - syncedOffset >= EngineLimits.syncBytes { sync() }
     return nil
   }
 
@@ -178,7 +204,4 @@ final class PartFileSink {
     if self.offset - syncedOffset >= EngineLimits.syncBytes { sync() }
     return nil
   }
-
-  private static let queueFull = TransferFailure(
-    .fileWriteFailed, .transient, detail: "The filesystem of the part file does not answer: its queue is full.")
 }

@@ -23,6 +23,9 @@ final class UploadBody {
   /// Reports of reads that were asked for before a rewind.
   private var staleReads = 0
   private var isReading = false
+  /// Calls that the worker's full queue refused: tried again later.
+  private var wantsIdentity = false
+  private var wantsRead = false
   private(set) var check: SourceCheck?
 
   init(_ body: BodyFile, source: UploadSource, attempt: AttemptID, context: EngineContext) {
@@ -38,7 +41,15 @@ final class UploadBody {
   }
 
   var sizeBytes: Int64 { identity.sizeBytes }
-  var isBusy: Bool { outstandingCalls > 0 }
+  var isBusy: Bool { outstandingCalls > 0 || wantsIdentity }
+
+  /// Tries again what the worker's queue refused.
+  func pump() {
+    if wantsIdentity { identify() }
+    if wantsRead { readAhead() }
+  }
+
+  private func retryLater() { context.scan(by: context.now + EngineLimits.scanInterval) }
 
   /// Compares the file with what was recorded; on a filesystem that can hang, `check` is set when the worker answers.
   func identify() {
@@ -49,7 +60,8 @@ final class UploadBody {
       let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
         reports.post(.identified(attempt, FileFacts.identity(of: file.number), error: 0))
       }
-      if isTaken { outstandingCalls += 1 } else { take(nil) }
+      wantsIdentity = !isTaken
+      if isTaken { outstandingCalls += 1 } else { retryLater() }
     }
   }
 
@@ -78,7 +90,6 @@ final class UploadBody {
       count = min(ahead.count - aheadTaken, Int(wanted))
       guard count > 0 else {
         readAhead()
-        if let failure { return .failed(failure) }
         return .wait
       }
       unsafe ahead.withUnsafeBytes {
@@ -117,9 +128,9 @@ final class UploadBody {
       isReading = true
       outstandingCalls += 1
     } else {
-      failure = TransferFailure(
-        .sourceUnreadable, .transient, detail: "The filesystem of the upload's source does not answer.")
+      retryLater()
     }
+    wantsRead = !isTaken
   }
 
   func didRead(_ bytes: [UInt8], error: Int32) {

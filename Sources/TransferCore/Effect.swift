@@ -1,4 +1,5 @@
-/// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick.
+/// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick, and are
+/// run then if ``Core/isStillMeant(_:)``.
 package enum Effect: Hashable, Sendable {
   case reply(RequestToken, Reply)
   /// Tell those who watch the task.
@@ -12,9 +13,10 @@ package enum Effect: Hashable, Sendable {
   case loadDetails(TaskID)
   case openFiles(AttemptID, OpenOrder)
   /// Put the request on the wire. `afterCommit`: the row must say so first, because sending it twice could do harm, or
-  /// because the row still describes a part file that this attempt may overwrite.
+  /// because the row still describes a part file that this attempt may overwrite. Meanwhile the attempt may have been
+  /// stopped: what waited is run only if ``Core/isStillMeant(_:)``.
   case begin(AttemptOrder, afterCommit: Bool)
-  /// Let the body reach the part file: the row has forgotten what was held before.
+  /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)
   /// End the attempt; no event of it is wanted any more.
   case stop(AttemptID)
@@ -24,8 +26,10 @@ package enum Effect: Hashable, Sendable {
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {
     switch self {
+    // A refusal promises nothing; "the state cannot be stored" could otherwise not be said while it cannot.
+    case .reply(_, .refused): false
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
-    case .announce(_, let announcement): announcement == .state
+    case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize: false
     }
@@ -38,6 +42,8 @@ package enum Announcement: Hashable, Sendable {
   /// The server accepted a resumption at this offset, or refused it (0).
   case resumed(offset: Int64)
   case response(ResponseHead)
+  /// The task is no more: removed, acknowledged, or past its retention.
+  case removed
 }
 
 /// Which files an attempt needs.

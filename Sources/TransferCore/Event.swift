@@ -1,5 +1,5 @@
-/// A fact that reached the daemon, in the past tense. Events of an attempt, a peer or a task that is no more are dropped
-/// and counted: none can trap.
+/// A fact that reached the daemon, in the past tense. Events of an attempt, a peer or a task that is no more are
+/// dropped and counted: none can trap.
 package enum Event: Hashable, Sendable {
   case commanded(Command, RequestToken)
   case peerLeft(PeerID)
@@ -14,7 +14,8 @@ package enum Event: Hashable, Sendable {
   case progressed(AttemptID, held: Int64, sent: Int64)
   /// The part file is durable up to this offset.
   case synced(AttemptID, offset: Int64)
-  /// The attempt is over and holds no descriptor. `requestWasSent`: some byte of the request may have reached the server.
+  /// The attempt is over and holds no descriptor. `requestWasSent`: some byte of the request may have reached the
+  /// server.
   case ended(AttemptID, AttemptEnd, requestWasSent: Bool)
   case finalized(TaskID, FinalizeOutcome)
   /// The store cannot write (a reason), or can again (nil).
@@ -43,6 +44,8 @@ package struct TaskDraft: Hashable, Sendable {
   package var origin: String
   /// Absolute, not yet canonical.
   package var sourcePath: String?
+  /// A small request body that came with the command, in place of a source.
+  package var body: [UInt8]?
   package var destination: Destination = .managed
   package var expectedSHA256: String?
   package var statusRule: StatusRule = .successOnly
@@ -85,11 +88,14 @@ package struct TaskChange: Hashable, Sendable {
 package struct PrepareOrder: Hashable, Sendable {
   package var task: TaskID
   package var sourcePath: String?
+  /// To be kept as a file of ours, from which every attempt sends it.
+  package var body: [UInt8]?
   package var destination: Destination
 
-  package init(task: TaskID, sourcePath: String?, destination: Destination) {
+  package init(task: TaskID, sourcePath: String?, body: [UInt8]? = nil, destination: Destination) {
     self.task = task
     self.sourcePath = sourcePath
+    self.body = body
     self.destination = destination
   }
 }

@@ -179,9 +179,6 @@ extension Core {
     for id in sortedIDs(unreconciled) where tasks[id] == nil {
       found.append("Task \(id) is still to be reconciled, and does not exist.")
     }
-    for held in heldCommands where held.missing.allSatisfy({ tasks[$0] == nil }) {
-      found.append("A command waits for the details of tasks that do not exist.")
-    }
     return found
   }
 

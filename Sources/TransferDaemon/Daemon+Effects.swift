@@ -45,9 +45,7 @@ extension Daemon {
     }
     for (worker, orders) in groups {
       let isTaken = worker.submit { [mailbox] in
-        mailbox.post(
-          .prepared(
-            token, orders.map { PreparedTask(task: $0.task, outcome: FileJobs.prepare($0, sources: sources)) }))
+        mailbox.post(.prepared(token, FileJobs.prepare(orders, sources: sources)))
       }
       if !isTaken {
         let refusal = Refusal(.destinationUnusable, "The filesystem does not answer; its queue is full.")
@@ -204,6 +202,10 @@ extension Daemon {
     case .response(let head):
       let notice = TaskResponseNotice(id: id.rawValue, response: Snapshot.response(head))
       for peer in audience(of: id) { say(.taskResponse(notice), to: peer) }
+    case .removed:
+      let notice = TaskRemovedNotice(id: id.rawValue)
+      for peer in audience(of: id) { say(.taskRemoved(notice), to: peer) }
+      watchers[id] = nil
     }
   }
 

@@ -37,10 +37,23 @@ extension Daemon {
         peers[peer.id] = peer
         peerOrder.append(peer.id)
       } catch {
-        log.write(.warning, "A connection could not be taken: \(error)")
+        // The waiting connection keeps the listener ready: without a pause the loop would do nothing else.
+        log.write(.warning, "A connection could not be taken: \(error); the next try is in a second.")
+        setListening(false)
+        listensAgainAt = .now() + .seconds(1)
         return
       }
     }
+  }
+
+  func listenAgain(_ now: ClockReading) {
+    guard let due = listensAgainAt, due <= now.boot else { return }
+    listensAgainAt = nil
+    setListening(true)
+  }
+
+  private func setListening(_ isOn: Bool) {
+    if let listening { try? loop.modify(listening, interest: isOn ? .readable : []) }
   }
 
   func drop(_ peer: Peer, _ now: ClockReading, _ effects: inout [Effect]) {
@@ -78,7 +91,8 @@ extension Daemon {
       if isStuck {
         log.write(.warning, "\(peer.client) (process \(peer.processID)) does not read; its connection ends.")
       }
-      if !isWhole || isStuck || (peer.isClosing && peer.unsentBytes == 0) {
+      // One that is to go gets what its socket takes now, and no more of our time.
+      if !isWhole || isStuck || peer.isClosing {
         drop(peer, Self.readClock(), &effects)
         continue
       }
@@ -188,7 +202,8 @@ extension Daemon {
     guard parameters.version == WireVersion.current else {
       throw WireError(
         .versionUnsupported,
-        "The client speaks version \(parameters.version), this daemon version \(WireVersion.current); update the older.")
+        "The client speaks version \(parameters.version), this daemon version \(WireVersion.current); update the older."
+      )
     }
     peer.hasSaidHello = true
     peer.client = String(decoding: parameters.client.utf8.prefix(128), as: UTF8.self)

@@ -1,4 +1,5 @@
 import CurlEngine
+import Glibc
 import LinuxSystem
 import TransferCore
 import TransferStore
@@ -38,13 +39,16 @@ extension Daemon {
     commit()
     perform(effects)
     tellProgress(now)
+    listenAgain(now)
     flushPeers()
     noteIdleness(now)
     turns.note(microseconds: (BootInstant.now() - began).nanosecondsClamped / 1000)
   }
 
   private var nextDeadline: BootInstant? {
-    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, idleDeadline].compactMap { $0 }.min()
+    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap {
+      $0
+    }.min()
   }
 
   // MARK: Gather
@@ -147,6 +151,11 @@ extension Daemon {
     commits = outcome.commits
     for text in outcome.rejected { log.write(.error, "A change contradicted what is stored and was left out: \(text)") }
     if let failure = outcome.failure {
+      if failure.kind == .corrupt {
+        // Opening it again rebuilds it from what can be read; the supervisor starts us at once.
+        log.write(.error, "The database is damaged: \(failure.message). Starting again from what can be read.")
+        abort()
+      }
       // Nothing is lost: the batch is tried again until it is in, and what depends on it waits.
       failedBatch = submitted
       retryCommitAt = now.boot + .seconds(1)

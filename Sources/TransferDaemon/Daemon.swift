@@ -34,6 +34,10 @@ final class Daemon {
 
   // Peers.
   var listener: Listener
+  var listening: EventLoop.Registration?
+  /// Set while no connection can be taken (no descriptors, say).
+  var listensAgainAt: BootInstant?
+  let mountWatch: OwnedDescriptor
   var peers: [PeerID: Peer] = [:]
   /// In the order of their connecting: what a tick goes through.
   var peerOrder: [PeerID] = []
@@ -87,6 +91,7 @@ final class Daemon {
       loop = try EventLoop()
       mailbox = try Mailbox<Report>()
       files = try FileWorkers()
+      mountWatch = try FilesystemMap.openChangeWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
       let (opened, state) = try StoreThread.open(path: options.databasePath)
@@ -119,7 +124,10 @@ final class Daemon {
 
   private func watchBasics() throws(SystemError) {
     _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { _ in }
-    _ = try loop.register(descriptor: listener.descriptor, interest: .readable) { [unowned self] _ in acceptPeers() }
+    _ = try loop.register(descriptor: mountWatch.raw, interest: .priority) { [unowned self] _ in files.refresh() }
+    listening = try loop.register(descriptor: listener.descriptor, interest: .readable) { [unowned self] _ in
+      acceptPeers()
+    }
     _ = try loop.register(descriptor: listener.signals.descriptor, interest: .readable) { [unowned self] _ in
       takeSignals()
     }

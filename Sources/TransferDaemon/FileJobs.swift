@@ -10,7 +10,20 @@ enum FileJobs {
   /// A source larger than this is not copied when it can be neither cloned nor linked: it is read where it is.
   static let copyBoundBytes: Int64 = 64 << 20
 
-  static func prepare(_ order: PrepareOrder, sources: String) -> PreparedTask.Outcome {
+  /// Looks at the files of one batch. Sources are pinned durably: a task that is accepted finds its body after a power cut.
+  static func prepare(_ orders: [PrepareOrder], sources: String) -> [PreparedTask] {
+    let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources)) }
+    guard orders.contains(where: { $0.sourcePath != nil || $0.body != nil }) else { return prepared }
+    do throws(SystemError) {
+      try Files.syncDirectory(sources)
+      return prepared
+    } catch {
+      let refusal = Refusal(.sourceUnusable, "The source cannot be kept: \(error)")
+      return orders.map { PreparedTask(task: $0.task, outcome: .refused(refusal)) }
+    }
+  }
+
+  private static func prepare(_ order: PrepareOrder, sources: String) -> PreparedTask.Outcome {
     var destination = order.destination
     if case .file(let path, let collision) = order.destination {
       switch canonical(path, collision) {
@@ -18,15 +31,32 @@ enum FileJobs {
       case .failure(let refusal): return .refused(refusal.refusal)
       }
     }
+    let name = "ferry-\(order.task).source"
+    if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
     guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }
     do throws(SystemError) {
       let pin = try UploadPin.pin(
-        source: path, into: sources, name: "ferry-\(order.task).source", copyBoundBytes: copyBoundBytes)
+        source: path, into: sources, name: name, copyBoundBytes: copyBoundBytes)
       let source = UploadSource(path: path, pinnedPath: pin.path, pin: pin.kind, identity: pin.identity)
       return .ready(source: source, destination: destination)
     } catch {
       let name: Refusal.Name = error.number == ENOENT || error.number == ENOTDIR ? .sourceMissing : .sourceUnusable
       return .refused(Refusal(name, "The source cannot be used: \(error)"))
+    }
+  }
+
+  /// A request body that came in the message becomes a file of ours, durable before the task is accepted.
+  private static func keep(_ body: [UInt8], as path: String, _ destination: Destination) -> PreparedTask.Outcome {
+    do throws(SystemError) {
+      let file = try Files.createPrivate(path)
+      try Syscall.writeAll(file.raw, body)
+      try Files.syncFile(file.raw)
+      let identity = try Files.identity(descriptor: file.raw)
+      return .ready(
+        source: UploadSource(path: path, pinnedPath: path, pin: .copy, identity: identity), destination: destination)
+    } catch {
+      try? Files.remove(path)
+      return .refused(Refusal(.sourceUnusable, "The request body cannot be kept: \(error)"))
     }
   }
 

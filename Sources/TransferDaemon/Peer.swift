@@ -119,7 +119,9 @@ final class Peer {
     do throws(SystemError) {
       while sent < waiting.count {
         try FaultPoint.reach("peer.reply")
-        guard let count = try UnixSocket.send(descriptor, waiting.span.extracting(droppingFirst: sent)) else { return true }
+        guard let count = try UnixSocket.send(descriptor, waiting.span.extracting(droppingFirst: sent)) else {
+          return true
+        }
         sent += count
       }
       output.removeAll(keepingCapacity: output.capacity <= 1 << 17)

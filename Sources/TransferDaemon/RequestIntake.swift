@@ -42,7 +42,8 @@ enum RequestIntake {
     _ wire: WireTaskSpecification, random: () -> UInt64
   ) throws(WireError) -> TaskDraft {
     guard let kind = TaskKind(rawValue: wire.kind) else {
-      throw WireError(.invalidParameters, "kind is \"download\", \"upload\" or \"data\", not \"\(wire.kind.prefix(32))\".")
+      throw WireError(
+        .invalidParameters, "kind is \"download\", \"upload\" or \"data\", not \"\(wire.kind.prefix(32))\".")
     }
     var request = try request(wire, kind)
     guard let origin = Origin(url: request.url) else {
@@ -151,6 +152,14 @@ enum RequestIntake {
       draft.sourcePath = source
     } else if wire.source != nil {
       throw WireError(.invalidParameters, "Only an upload has a \"source\".")
+    }
+    if let text = wire.body {
+      guard draft.kind != .upload, let body = WireCoding.bytes(base64: text), body.count <= WireLimits.bodyBytes else {
+        throw WireError(
+          .invalidParameters,
+          "\"body\" is base 64 of at most \(WireLimits.bodyBytes) bytes; a larger body is an upload from a file.")
+      }
+      draft.body = body
     }
     if let path = wire.destination {
       guard draft.kind == .download, path.hasPrefix("/") else {

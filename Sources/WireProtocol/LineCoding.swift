@@ -21,4 +21,7 @@ extension WireCoding {
   }
 
   package static func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
+
+  /// Nil when the text is not base 64.
+  package static func bytes(base64 text: String) -> [UInt8]? { Data(base64Encoded: text).map { [UInt8]($0) } }
 }

@@ -10,6 +10,8 @@ package enum DaemonNotification: Hashable, Sendable {
   case taskResponse(TaskResponseNotice)
   /// Body bytes of a data task.
   case taskData(TaskBytesNotice)
+  /// A watched task is no more: it was removed, its last result was acknowledged, or its retention ended.
+  case taskRemoved(TaskRemovedNotice)
   /// A result, offered until it is acknowledged.
   case delivery(DeliveryNotice)
   /// The session was invalidated and has nothing left; it is gone.
@@ -23,6 +25,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case taskResumed = "task.resumed"
     case taskResponse = "task.response"
     case taskData = "task.data"
+    case taskRemoved = "task.removed"
     case delivery
     case sessionEnded = "session.ended"
     case goodbye
@@ -35,6 +38,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case .taskResumed: .taskResumed
     case .taskResponse: .taskResponse
     case .taskData: .taskData
+    case .taskRemoved: .taskRemoved
     case .delivery: .delivery
     case .sessionEnded: .sessionEnded
     case .goodbye: .goodbye
@@ -88,6 +92,11 @@ package struct TaskBytesNotice: Codable, Hashable, Sendable {
     self.id = id
     self.bytes = bytes
   }
+}
+
+package struct TaskRemovedNotice: Codable, Hashable, Sendable {
+  package var id: Int64
+  package init(id: Int64) { self.id = id }
 }
 
 package struct DeliveryNotice: Codable, Hashable, Sendable {

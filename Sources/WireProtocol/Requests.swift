@@ -154,6 +154,8 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   package var secretHeaders: [String]?
   /// Absolute path of an upload's body.
   package var source: String?
+  /// A small request body of a download or data task, in base 64; at most ``WireLimits/bodyBytes`` decoded.
+  package var body: String?
   /// Absolute path for a download; absent: the daemon's own folder.
   package var destination: String?
   /// "fail", "replace" or "rename".

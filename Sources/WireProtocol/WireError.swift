@@ -73,6 +73,8 @@ package enum WireLimits {
   package static let unsentBytes = 16 * 1024 * 1024
   /// Deliveries in flight to one client; more are sent as it acknowledges.
   package static let unacknowledgedDeliveries = 256
+  /// A request body that travels in the message; larger ones are uploads from a file.
+  package static let bodyBytes = 1024 * 1024
   package static let urlBytes = 64 * 1024
   package static let headerCount = 200
   package static let headerBytes = 64 * 1024

@@ -43,7 +43,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .cancelled: "the task was cancelled"
     case .outcomeUnknown: "the server may have acted on a request whose answer was lost"
     case .refused: "the daemon takes no new work just now, or not for this session"
-    case .detached: "Ctrl-C: the command let go, the transfer goes on"
+    case .detached: "Ctrl-C; a transfer that was handed over goes on"
     }
   }
 

@@ -63,7 +63,7 @@ final class TaskFollower {
       try link.watch(ids)
       var ended: Set<Int64> = []
       while !wasInterrupted() {
-        take(inbox.drain())
+        try take(inbox.drain())
         for id in ids where !ended.contains(id) {
           guard let task = tasks[id], TaskText.isFinished(task.state) else { continue }
           ended.insert(id)
@@ -83,7 +83,7 @@ final class TaskFollower {
     }
   }
 
-  private func take(_ notifications: [DaemonNotification]) {
+  private func take(_ notifications: [DaemonNotification]) throws(CommandFailure) {
     if !notifications.isEmpty { heardAt = .now() }
     for notification in notifications {
       switch notification {
@@ -95,6 +95,10 @@ final class TaskFollower {
         task.expected = notice.expected ?? task.expected
         task.sent = notice.sent
         tasks[notice.id] = task
+      case .taskRemoved(let notice):
+        // One that has ended is in `tasks` with its end, and removing it then changes nothing.
+        guard let task = tasks[notice.id], !TaskText.isFinished(task.state) else { continue }
+        throw CommandFailure(.unknownTask, "Task \(notice.id) was removed.")
       case .taskResumed, .taskResponse, .taskData, .delivery, .sessionEnded, .goodbye:
         continue
       }

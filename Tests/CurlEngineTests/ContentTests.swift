@@ -34,7 +34,9 @@ import TransferCore
       case "zlib": "import sys,zlib;o=zlib.compress"
       default: "import sys,zlib;o=lambda b:zlib.compress(b)[2:-4]"
       }
-    process.arguments = ["python3", "-c", script + ";sys.stdout.buffer.write(o(open(sys.argv[1],'rb').read()))", plain.path]
+    process.arguments = [
+      "python3", "-c", script + ";sys.stdout.buffer.write(o(open(sys.argv[1],'rb').read()))", plain.path,
+    ]
     let pipe = Pipe()
     process.standardOutput = pipe
     try process.run()

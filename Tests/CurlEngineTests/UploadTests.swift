@@ -44,8 +44,9 @@ extension EngineTests {
         if !closes { peer.waitForEnd() }
       }
       let rig = try EngineRig()
-      for _ in 0..<20 {
-        let (source, body) = rig.source(pattern(20_000_000))
+      let bytes = pattern(8_000_000)
+      for _ in 0..<10 {
+        let (source, body) = rig.source(bytes)
         let outcome = rig.run(
           rig.order(server.url + "/", method: "POST", rule: .any, body: .file(source), fresh: true), part: rig.part(),
           body: body)

@@ -38,6 +38,7 @@ enum Samples {
     case .taskResumed: .taskResumed(TaskResumedNotice(id: 1, offset: 5, expected: nil))
     case .taskResponse: .taskResponse(TaskResponseNotice(id: 1, response: response))
     case .taskData: .taskData(TaskBytesNotice(id: 1, bytes: "AAEC"))
+    case .taskRemoved: .taskRemoved(TaskRemovedNotice(id: 1))
     case .delivery: .delivery(DeliveryNotice(session: 1, number: 2, kind: "completion", task: snapshot))
     case .sessionEnded: .sessionEnded(SessionEndedNotice(session: 1))
     case .goodbye: .goodbye(GoodbyeNotice(reason: "stopping"))
@@ -52,6 +53,7 @@ enum Samples {
     task.headers = [WireHeader(name: "A", value: "1"), WireHeader(name: "a", value: "")]
     task.secretHeaders = ["X-Token"]
     task.source = "/tmp/source"
+    task.body = "AAEC/w=="
     task.destination = "/tmp/destination"
     task.collision = "rename"
     task.sha256 = String(repeating: "a", count: 64)

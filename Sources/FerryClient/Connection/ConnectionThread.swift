@@ -116,7 +116,7 @@ extension ConnectionCore {
     unsafe stream = nil
     close()
     shared.withLock { $0.thread = nil }
-    if let child = shared.withLock({ $0.child }) { _ = try? ChildProcess.reap(child) }
+    reapChild()
   }
 
   private func attach(_ current: WireStream) {
@@ -147,6 +147,7 @@ extension ConnectionCore {
 
   /// Until the stream or the connection ends; says why.
   private func serve(_ current: WireStream) -> String {
+    var child = watchChild()
     while true {
       while let message = current.takeMessage() {
         handle(message)
@@ -155,12 +156,28 @@ extension ConnectionCore {
       if let ending = current.ending { return ending }
       let (next, hasUnwritten) = expire()
       let ready = current.wait(
-        forRoom: hasUnwritten, wake: signal.descriptor, atMost: next.map { SuspendingClock.now.duration(to: $0) })
+        forRoom: hasUnwritten, wake: signal.descriptor, child: child?.raw ?? -1,
+        atMost: next.map { SuspendingClock.now.duration(to: $0) })
+      if ready.hasChildEnded {
+        reapChild()
+        child = nil
+      }
       if ready.isWoken { signal.take() }
       if isClosed { return "" }
       if ready.isReadable { current.receive() }
       if ready.isWritable || ready.isWoken { shared.withLock { $0.flush() } }
     }
+  }
+
+  /// A daemon that this process started and that found another to be first must not stay a zombie.
+  private func watchChild() -> OwnedDescriptor? {
+    guard let child = shared.withLock({ $0.child }) else { return nil }
+    return try? ChildProcess.watch(child)
+  }
+
+  private func reapChild() {
+    guard let child = shared.withLock({ $0.child }), (try? ChildProcess.reap(child)) != nil else { return }
+    shared.withLock { $0.child = nil }
   }
 
   private func handle(_ message: WireCoding.IncomingMessage) {

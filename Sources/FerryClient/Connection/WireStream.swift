@@ -51,21 +51,25 @@ final class WireStream: @unchecked Sendable {
     var isReadable = false
     var isWritable = false
     var isWoken = false
+    var hasChildEnded = false
   }
 
-  /// Waits for the socket or the wake descriptor. `limit` nil waits for ever.
-  func wait(forRoom wantsRoom: Bool, wake: Int32, atMost limit: Duration?) -> Readiness {
+  /// Waits for the socket, the wake descriptor, or the end of a child (a pidfd; -1: none). `limit` nil waits for ever.
+  func wait(forRoom wantsRoom: Bool, wake: Int32, child: Int32 = -1, atMost limit: Duration?) -> Readiness {
     var entries = [
       pollfd(fd: socket, events: Int16(POLLIN | (wantsRoom ? POLLOUT : 0)), revents: 0),
       pollfd(fd: wake, events: Int16(POLLIN), revents: 0),
+      // poll(2) passes over a negative descriptor.
+      pollfd(fd: child, events: Int16(POLLIN), revents: 0),
     ]
-    let ready = unsafe poll(&entries, 2, limit?.pollMilliseconds ?? -1)
+    let ready = unsafe poll(&entries, 3, limit?.pollMilliseconds ?? -1)
     guard ready > 0 else { return Readiness() }
     let ended = Int16(POLLHUP | POLLERR | POLLNVAL)
     return Readiness(
       isReadable: entries[0].revents & (Int16(POLLIN) | ended) != 0,
       isWritable: entries[0].revents & Int16(POLLOUT) != 0,
-      isWoken: entries[1].revents != 0)
+      isWoken: entries[1].revents != 0,
+      hasChildEnded: entries[2].revents != 0)
   }
 
   /// Reads what is there, at most a few chunks, and turns whole lines into messages.

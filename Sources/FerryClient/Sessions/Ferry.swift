@@ -238,7 +238,7 @@ final class SessionRouter: Sendable {
       guard !sessions.contains(where: { $0.knows(notice.id) }) else { break }
       ask(for: notice.id, sessions)
       return
-    case .taskState, .taskResumed, .taskResponse, .taskData, .delivery, .sessionEnded, .goodbye: break
+    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .delivery, .sessionEnded, .goodbye: break
     }
     for core in sessions { core.handle(notification) }
     if case .sessionEnded(let notice) = notification {

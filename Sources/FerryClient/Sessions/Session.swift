@@ -71,14 +71,30 @@ public final class Session: Sendable {
       }
     }
     for batch in EnqueueBatches.split(specifications) {
-      let result = try await call(
-        .taskEnqueue(TaskEnqueueParameters(session: session, tasks: Array(batch))), TaskEnqueueResult.self)
-      for (offset, task) in result.tasks.prefix(batch.count).enumerated() {
+      let accepted = try await send(batch, to: session)
+      for (offset, task) in accepted.prefix(batch.count).enumerated() {
         outcomes[places[batch.startIndex + offset]] = receipt(task)
       }
     }
     let missing = FerryError(.internalError, "the daemon's reply left this task out")
     return outcomes.map { $0 ?? .failure(missing) }
+  }
+
+  /// The daemon refuses a batch with a malformed task as a whole, and accepts nothing of it: halves find the one.
+  private func send(
+    _ batch: ArraySlice<WireTaskSpecification>, to session: Int64
+  ) async throws(FerryError) -> [EnqueuedTask] {
+    let request = ClientRequest.taskEnqueue(TaskEnqueueParameters(session: session, tasks: Array(batch)))
+    do {
+      return try await core.connection.callAsync(request, returning: TaskEnqueueResult.self).tasks
+    } catch {
+      guard let refusal = error.wireError, refusal.name == .invalidURL || refusal.name == .invalidParameters else {
+        throw FerryError(error)
+      }
+      guard batch.count > 1 else { return [EnqueuedTask(error: refusal)] }
+    }
+    let middle = batch.startIndex + batch.count / 2
+    return try await send(batch[..<middle], to: session) + send(batch[middle...], to: session)
   }
 
   private func receipt(_ task: EnqueuedTask) -> Result<Receipt, FerryError> {

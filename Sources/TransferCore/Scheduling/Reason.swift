@@ -23,7 +23,8 @@ extension Core {
       return own == nil ? "the host is given a rest; \(wait)" : wait
     }
     if admission.isFull(cell.lane) {
-      return "\(admission.runningInLane(cell.lane)) transfers of this session to this host are running, the most allowed"
+      return
+        "\(admission.runningInLane(cell.lane)) transfers of this session to this host are running, the most allowed"
     }
     if admission.running >= Limits.running { return "\(Limits.running) transfers are running, the most allowed" }
     return "about to start"

@@ -131,8 +131,10 @@ extension Core {
       }
       lastTaskID.rawValue += 1
       intake.slots.append(.pending(lastTaskID, draft))
-      if draft.sourcePath != nil || draft.destination != .managed {
-        orders.append(PrepareOrder(task: lastTaskID, sourcePath: draft.sourcePath, destination: draft.destination))
+      if draft.sourcePath != nil || draft.body != nil || draft.destination != .managed {
+        orders.append(
+          PrepareOrder(
+            task: lastTaskID, sourcePath: draft.sourcePath, body: draft.body, destination: draft.destination))
       }
     }
     intakes[token] = intake
@@ -245,8 +247,8 @@ extension Core {
     return number
   }
 
-  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a restart
-  /// can tell whose it is.
+  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a
+  /// restart can tell whose it is.
   private func partPath(_ id: TaskID, _ destination: Destination, app: String) -> String {
     switch destination {
     case .managed: return managedPath(id, app: app)

@@ -5,8 +5,9 @@ extension Core {
     // A task whose record is damaged has no details, and its app is told all the same.
     if entry.state == .finished(.succeeded), let held = details[id] {
       if entry.kind == .download, held.plan.destination == .managed { queue(.file, id, entry.session, now) }
-      if entry.kind == .upload, held.progress.bodyPath != nil { queue(.body, id, entry.session, now) }
     }
+    // The answer's body also where it is a refusal.
+    if entry.kind == .upload, details[id]?.progress.bodyPath != nil { queue(.body, id, entry.session, now) }
     queue(.completion, id, entry.session, now)
     sessions.update(entry.session) { $0.record.owesFinishEvents = true }
     offerMore(entry.session)
@@ -55,7 +56,7 @@ extension Core {
       details[id]?.progress.bodyPath = nil
       if details[id] != nil { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
-    case .completion: forget(id, now)
+    case .completion: forget(id, now, isCollected: true)
     case .finishEvents: break
     }
   }
@@ -94,6 +95,8 @@ extension Core {
     for id in taskIDs(of: session) {
       guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
       hasDataTasks = true
+      // What the last daemon began is not begun again: its client may have some of the bytes.
+      if unreconciled.contains(id) { continue }
       if case .running = cell.entry.state {
         let lostBytes = cell.entry.received > 0
         leaveWire(id)

@@ -1,5 +1,5 @@
-/// Judges a response: a total function of its status, its headers and what was asked. The engine calls it when the final
-/// header block is in; nothing else decides whether a body byte may touch a part file.
+/// Judges a response: a total function of its status, its headers and what was asked. The engine calls it when the
+/// final header block is in; nothing else decides whether a body byte may touch a part file.
 package enum ResponseTable {
   package static func judge(_ head: ResponseHead, _ context: JudgementContext) -> ResponseVerdict {
     // RFC 9110 section 15.4: only these five say "ask there"; a 3xx without Location is an answer like any other.
@@ -25,7 +25,8 @@ package enum ResponseTable {
   ) -> ResponseVerdict {
     switch head.status {
     case 206: return judgePart(head, resume)
-    // RFC 9110 section 13.1.5: If-Range did not hold, or the server has no ranges: this is the whole, perhaps another one.
+    // RFC 9110 section 13.1.5: If-Range did not hold, or the server has no ranges: this is the whole, perhaps another
+    // one.
     case 200: return .takeWhole
     case 201...299: return .restart(reason: "The server answered a range request with \(head.status).")
     case 416:
@@ -79,10 +80,10 @@ package enum ResponseTable {
     switch resume.validator {
     case .entityTag(let tag):
       guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return true }
-      return told == tag
+      return told.utf8.elementsEqual(tag.utf8)
     case .lastModified(let date):
       guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return true }
-      return told == date
+      return told.utf8.elementsEqual(date.utf8)
     }
   }
 
@@ -100,9 +101,15 @@ package enum ResponseTable {
       return .takeWhole
     case .successOnly:
       if isTransient { return .retryLater(transientStatus(head, context)) }
-      let code: FailureCode = head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus
-      return .reject(statusFailure(head, code, .permanent))
+      // What a server says to a refused upload is its client's to read; the status still fails the task at the end.
+      return context.kind == .upload ? .takeWhole : .reject(refusal(head))
     }
+  }
+
+  /// Why a task fails whose server refused it with this status.
+  package static func refusal(_ head: ResponseHead) -> TransferFailure {
+    let code: FailureCode = head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus
+    return statusFailure(head, code, .permanent)
   }
 
   private static func transientStatus(_ head: ResponseHead, _ context: JudgementContext) -> TransferFailure {
@@ -140,8 +147,7 @@ extension ResponseHead {
   package var validator: Validator? {
     // RFC 9110 section 13.1.5: a weak tag never goes into If-Range, and a date only where there is no tag at all.
     if let tag = headers["ETag"]?.trimmingOptionalWhitespace {
-      let isStrong = tag.utf8.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"") && tag.utf8.count <= 1024
-      return isStrong ? .entityTag(tag) : nil
+      return Self.isStrong(Array(tag.utf8)) ? .entityTag(tag) : nil
     }
     // RFC 9110 section 8.8.2.2: a date is strong only when the server's clock had moved on by a minute.
     guard let modified = headers["Last-Modified"]?.trimmingOptionalWhitespace, let date = headers["Date"],
@@ -149,6 +155,13 @@ extension ResponseHead {
       sentAt - modifiedAt >= .seconds(60)
     else { return nil }
     return .lastModified(modified)
+  }
+
+  /// RFC 9110 section 8.8.3, without bytes outside ASCII: whoever decodes them as text may make one tag of two.
+  private static func isStrong(_ tag: [UInt8]) -> Bool {
+    let quote = UInt8(ascii: "\"")
+    return tag.count >= 2 && tag.count <= 1024 && tag.first == quote && tag.last == quote
+      && tag.dropFirst().dropLast().allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != quote }
   }
 
   /// The whole length of the representation that this response carries or continues, where it says so.

@@ -46,7 +46,7 @@ enum DaemonCommands {
     })
 
   static let stop = Command(
-    name: "daemon stop", summary: "stop the daemon; unfinished tasks go on when it is started again",
+    name: "daemon stop", summary: "stop the daemon; its tasks go on with the next start",
     notes: ["It returns when the daemon has let go of its state directory. When none runs, there is nothing to do."],
     run: { (_) throws(CommandFailure) in
       guard try isRunning() else {
@@ -107,8 +107,8 @@ enum DaemonCommands {
     }
   }
 
-  /// The kernel tells nobody when a lock is free, so it is looked at again and again. The daemon promises to stop within
-  /// a second; ten leave room for a slow disk.
+  /// The kernel tells nobody when a lock is free, so it is looked at again and again. The daemon promises to stop
+  /// within a second; ten leave room for a slow disk.
   private static func waitUntilStopped() throws(CommandFailure) {
     let deadline = BootInstant.now().advanced(byNanoseconds: 10_000_000_000)
     while try isRunning() {

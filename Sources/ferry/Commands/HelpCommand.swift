@@ -24,7 +24,8 @@ enum HelpText {
 
   static func overview() -> [String] {
     var lines = [
-      "ferry carries downloads and uploads past the life of the program that asked for them.",
+      "ferry carries downloads and uploads past the life of the program that asked",
+      "for them.",
       "",
       "usage: ferry COMMAND …",
       "",

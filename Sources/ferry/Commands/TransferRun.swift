@@ -52,7 +52,7 @@ struct TransferRun {
     let follower = isDetached ? nil : try TaskFollower()
     let ignore: @Sendable (DaemonNotification) -> Void = { _ in }
     let link = try DaemonLink.open(onNotification: follower?.receiver ?? ignore)
-    let id = try enqueue(on: link)
+    let id = try enqueue(on: link, follower)
     guard let follower else { return try detach(id, link) }
     let outcome = try follower.follow([id], name: name, on: link) { (_) throws(CommandFailure) in }
     switch outcome {
@@ -71,8 +71,9 @@ struct TransferRun {
     }
   }
 
-  private func enqueue(on link: DaemonLink) throws(CommandFailure) -> Int64 {
+  private func enqueue(on link: DaemonLink, _ follower: TaskFollower?) throws(CommandFailure) -> Int64 {
     let session = try link.openSession(self.session)
+    if follower?.wasInterrupted() == true { throw CommandFailure(.detached, "Interrupted; nothing was handed over.") }
     let result = try link.call(
       .taskEnqueue(TaskEnqueueParameters(session: session, tasks: [specification])), returning: TaskEnqueueResult.self)
     guard let task = result.tasks.first else { throw CommandFailure(.failure, "ferryd gave no receipt.") }

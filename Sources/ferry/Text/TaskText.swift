@@ -16,12 +16,13 @@ enum TaskText {
   ) -> String {
     let parts = progressParts(task, bytesPerSecond: bytesPerSecond, wallMilliseconds: wallMilliseconds)
     var line = ""
-    for part in parts {
-      let longer = line.isEmpty ? part : "\(line)  \(part)"
-      guard TerminalText.columns(longer) <= columns else { break }
+    for (index, part) in parts.enumerated() {
+      let longer = index == 0 ? part : "\(line)  \(part)"
+      guard TerminalText.columns(longer) <= columns else {
+        return index == 0 ? TerminalText.fitted(part, columns: columns) : line
+      }
       line = longer
     }
-    if line.isEmpty { return TerminalText.fitted(parts.first ?? "", columns: columns) }
     let room = columns - TerminalText.columns(line) - 2
     guard room >= 8 else { return line }
     return "\(TerminalText.fitted(TerminalText.escaped(name), columns: min(room, 40)))  \(line)"
@@ -34,7 +35,7 @@ enum TaskText {
     switch task.state {
     case "suspended": return ["paused; `ferry resume \(task.id)` goes on"]
     case "waiting": return [waiting(task, wallMilliseconds: wallMilliseconds), amount(done, whole)]
-    case "asking": return ["needs an answer: \(TerminalText.escaped(task.reason ?? "credentials"))"]
+    case "asking": return [TerminalText.escaped(task.reason ?? "needs an answer")]
     case "finalizing": return ["finishing", amount(done, whole)]
     default: break
     }
@@ -53,10 +54,12 @@ enum TaskText {
 
   /// "waiting: server said 503, next try in 8 s"
   static func waiting(_ task: TaskSnapshot, wallMilliseconds: Int64) -> String {
-    var text = "waiting"
-    if let reason = task.reason { text += ": \(TerminalText.escaped(reason))" }
-    if let next = nextAttempt(task, wallMilliseconds: wallMilliseconds) { text += ", next try \(next)" }
-    return text
+    // The daemon's reason says when as well, but as of the moment it was told; here the seconds go down.
+    if let next = nextAttempt(task, wallMilliseconds: wallMilliseconds), let detail = task.error?.detail {
+      let cause = detail.hasSuffix(".") ? String(detail.dropLast()) : detail
+      return "waiting: \(TerminalText.escaped(cause)), next try \(next)"
+    }
+    return task.reason.map { "waiting: \(TerminalText.escaped($0))" } ?? "waiting"
   }
 
   /// "in 8 s", "now"; nil where none is set.
