@@ -94,8 +94,8 @@ import Testing
   @Test func aHeldLaneWaitsForItsMoment() {
     var admission = Admission()
     let lane = admission.lane(session: SessionID(rawValue: 1), origin: "a", limit: 6)
-    admission.hold(lane, until: Self.start + .seconds(10))
-    admission.hold(lane, until: Self.start + .seconds(3))
+    admission.rest(hostOf: lane, until: Self.start + .seconds(10), at: Self.start)
+    admission.rest(hostOf: lane, until: Self.start + .seconds(3), at: Self.start)
     var cell = Self.cell(1, lane: lane)
     admission.enqueue(&cell, at: Self.start)
     #expect(admission.heldUntil(lane) == Self.start + .seconds(10))
