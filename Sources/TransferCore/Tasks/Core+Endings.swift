@@ -15,7 +15,7 @@ extension Core {
       guard let length = work.resume?.offset else { return retry(id, nil, now) }
       finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
-    case .retryLater(let failure): settle(mayHaveActed(failure, id) ?? failure, of: id, now)
+    case .retryLater(let failure): settle(failure, of: id, now)
     case .ask(let failure):
       details[id]?.progress.failure = failure
       setState(.asking, of: id)
@@ -26,18 +26,6 @@ extension Core {
       let failure = TransferFailure(.internalFault, .transient, detail: "The attempt ended without a result.")
       settle(failure, of: id, now)
     }
-  }
-
-  /// 500, 502 and 504 do not say that nothing was done (RFC 9110 section 15.6): a request that may not be repeated
-  /// fails with them, while 408, 425, 429 and 503 tell it to come again.
-  private func mayHaveActed(_ failure: TransferFailure, _ id: TaskID) -> TransferFailure? {
-    guard failure.domain == "http", [500, 502, 504].contains(failure.number), let entry = tasks[id]?.entry,
-      !entry.isRepeatable, details[id]?.plan.request.isIdempotent == false
-    else { return nil }
-    var final = failure
-    final.retryability = .permanent
-    final.detail += " The request may have been acted on, so it was not sent again; an Idempotency-Key allows that."
-    return final
   }
 
   /// What is held is of no use: it is forgotten, and the whole is asked for.
