@@ -97,7 +97,7 @@ import WireProtocol
       is: {
         DaemonHome.names(in: home.out).count == expected
       })
-    if collision == "rename" { #expect(try fileText(home.out + "/f") == "was here before") }
+    if collision == "rename" { #expect(try readText(home.out + "/f") == "was here before") }
   }
 
   /// The client dies in its handling of a result: the next process is offered the same one, and the file is there.

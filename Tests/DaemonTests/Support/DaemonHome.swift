@@ -113,7 +113,7 @@ final class DaemonHome: Sendable {
 
   var socketPath: String { path + "/ferryd.sock" }
   var lockPath: String { path + "/ferryd.lock" }
-  var logText: String { (try? fileText(path + "/ferryd.log")) ?? "" }
+  var logText: String { (try? readText(path + "/ferryd.log")) ?? "" }
   /// Folder for the files of tasks with a destination.
   var out: String { path + "/out" }
 
@@ -216,7 +216,7 @@ final class DaemonHome: Sendable {
   }
 }
 
-func fileText(_ path: String) throws -> String {
+func readText(_ path: String) throws -> String {
   String(decoding: try Files.read(path, limitBytes: 64 << 20), as: UTF8.self)
 }
 

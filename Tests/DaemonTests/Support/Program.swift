@@ -26,8 +26,8 @@ final class Program: Sendable {
 
   deinit { kill() }
 
-  var outputText: String { (try? fileText(outputPath)) ?? "" }
-  var errorText: String { (try? fileText(errorPath)) ?? "" }
+  var outputText: String { (try? readText(outputPath)) ?? "" }
+  var errorText: String { (try? readText(errorPath)) ?? "" }
 
   /// How it ended; nil while it runs.
   var status: ChildProcess.ExitStatus? {
@@ -116,14 +116,14 @@ enum ProcessFacts {
 
   /// Memory that is its own (Private_Clean and Private_Dirty), in KiB.
   static func privateKibibytes(_ process: Int32) -> Int {
-    let text = (try? fileText("/proc/\(process)/smaps_rollup")) ?? ""
+    let text = (try? readText("/proc/\(process)/smaps_rollup")) ?? ""
     return text.split(separator: "\n").filter { $0.hasPrefix("Private_") }.reduce(0) { sum, line in
       sum + (line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
     }
   }
 
   static func parent(_ process: Int32) -> Int32? {
-    guard let text = try? fileText("/proc/\(process)/stat"), let end = text.lastIndex(of: ")") else { return nil }
+    guard let text = try? readText("/proc/\(process)/stat"), let end = text.lastIndex(of: ")") else { return nil }
     let fields = text[text.index(after: end)...].split(separator: " ")
     return fields.count > 1 ? Int32(fields[1]) : nil
   }
