@@ -1,5 +1,5 @@
-/// All decisions of the daemon: `(state, event) → effects`. It imports nothing, reads no clock and no file; what it knows
-/// of the world came in as an ``Event``.
+/// All decisions of the daemon: `(state, event) → effects`. It imports nothing, reads no clock and no file; what it
+/// knows of the world came in as an ``Event``.
 ///
 /// Read on in `Core+Commands` (what clients ask), `Core+Attempts` (a task on the wire), `Core+Endings` (results),
 /// `Core+Deliveries` (who is told) and `Reconciliation` (what a restart makes of what it finds).
@@ -253,6 +253,8 @@ package struct ActiveTask: Hashable, Sendable {
   /// Some byte of the representation arrived in this attempt.
   package var madeProgress = false
   package var beganAt: BootInstant
+  /// What a whole body has room for: free bytes of the filesystem, and those that it would replace. Nil where unknown.
+  package var roomBytes: Int64?
 }
 
 /// A command that waits for the store.

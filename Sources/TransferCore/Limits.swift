@@ -2,7 +2,8 @@
 package enum Limits {
   /// Transfers at once over all hosts: each costs two descriptors and up to 64 KiB in flight.
   package static let running = 64
-  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the store.
+  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the
+  /// store.
   package static let residentDetails = 2048
   /// A body shorter than this is not recorded before it is whole. Not more than the engine takes of a body that waits for
   /// its record.
@@ -19,6 +20,9 @@ package enum Limits {
   package static let spaceCheckInterval = Duration.seconds(5)
   /// Restarts from 0 in a row that go at once; later ones wait like failures do.
   package static let immediateRestarts: Int64 = 1
+  /// Restarts from 0 in a row after which the task ends: a server that cuts every whole answer and refuses every range
+  /// would be asked for ever, each time for the same bytes.
+  package static let restarts: Int64 = 4
   /// Digest mismatches that are answered by fetching once more.
   package static let digestRetries: Int64 = 1
   /// Deliveries offered to one client and not yet acknowledged.

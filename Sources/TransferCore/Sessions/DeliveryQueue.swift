@@ -58,10 +58,12 @@ package struct DeliveryQueue: Hashable, Sendable {
     return nil
   }
 
-  /// Nil when there is none of that number: it was acknowledged before.
+  /// Nil when there is none of that number: it was acknowledged before. With a completion goes what stands before it of
+  /// its task; nothing of that task is left then.
   package mutating func acknowledge(_ number: DeliveryNumber) -> DeliveryRecord? {
     guard let index = index(of: number), let record = items[index] else { return nil }
     take(at: index)
+    if record.kind == .completion, index > front, items[index - 1]?.task == record.task { take(at: index - 1) }
     trim()
     return record
   }

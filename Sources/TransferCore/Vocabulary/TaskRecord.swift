@@ -49,8 +49,8 @@ package struct TaskEntry: Hashable, Sendable {
   package var failures: Int64
   /// No attempt before this moment (backoff, Retry-After, `earliestBeginDate`).
   package var notBefore: WallInstant?
-  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may run
-  /// are subject to it.
+  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may
+  /// run are subject to it.
   package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
@@ -105,7 +105,7 @@ package struct TaskProgress: Hashable, Sendable {
   package var isLengthVerified: Bool
   /// Bytes that were fetched and thrown away.
   package var wasted: Int64
-  /// Restarts from 0 that the server forced on us in a row; one is allowed (failure cases 24).
+  /// Restarts from 0 that the server forced on us in a row (failure case 24), see ``Limits/restarts``.
   package var restarts: Int64
 
   package init(
