@@ -149,7 +149,7 @@ package struct EngineUnavailable: Error, Hashable {
   package func releaseBody(_ attempt: AttemptID) {
     guard let transfer = transfers[attempt] else { return }
     context.now = BootClock.now
-    release(transfer, .record)
+    release(transfer, transfer.noteRecorded())
   }
 
   package func pause(_ attempt: AttemptID) { transfers[attempt]?.hold(.client) }

@@ -12,6 +12,8 @@ final class EasyTransfer {
     static let drain = Holds(rawValue: 4)
     /// The row still vouches for the bytes that this body replaces.
     static let record = Holds(rawValue: 8)
+    /// The row does not say yet how this body can be continued.
+    static let unrecorded = Holds(rawValue: 16)
   }
 
   let order: AttemptOrder
@@ -34,6 +36,8 @@ final class EasyTransfer {
   private(set) var received: Int64 = 0
 
   private(set) var holds: Holds = []
+  /// The row will say how this body can be continued, and does not yet.
+  private var awaitsRecord = false
   private(set) var isReceivePaused = false
   private(set) var isSendPaused = false
   /// The transfer is in the multi handle.
@@ -100,11 +104,21 @@ final class EasyTransfer {
     self.head = head
     self.verdict = verdict
     if verdict == .takeWhole, order.judgement.resume != nil { holds.insert(.record) }
+    awaitsRecord = order.keepsResumePoint && isContinuable(head, verdict)
     tellResponse()
     guard discards else { return true }
     drainDeadline = context.now + EngineLimits.drainTime
     context.scan(by: context.now + EngineLimits.drainTime)
     return framing.expected.map { $0 <= EngineLimits.drainedBytes } ?? true
+  }
+
+  /// Mirrors what makes the core keep a resume point.
+  private func isContinuable(_ head: ResponseHead, _ verdict: ResponseVerdict) -> Bool {
+    switch verdict {
+    case .takeWhole: head.status == 200 && head.validator != nil
+    case .continueAt: order.judgement.resume != nil
+    case .alreadyComplete, .restart, .redirect, .retryLater, .ask, .reject: false
+    }
   }
 
   private func prepare(for verdict: ResponseVerdict, _ head: ResponseHead) -> TransferFailure? {
@@ -165,6 +179,7 @@ final class EasyTransfer {
       if clientBytes.count > EngineLimits.undrainedBytes { holds.insert(.drain) }
     }
     received += Int64(bytes.count)
+    if awaitsRecord, received >= EngineLimits.unrecordedBytes { holds.insert(.unrecorded) }
     tell()
     return bytes.count
   }
@@ -245,6 +260,13 @@ final class EasyTransfer {
   // MARK: Pausing
 
   func hold(_ reason: Holds) { holds.insert(reason) }
+
+  /// The row has caught up with this body; what it waited for, that is.
+  func noteRecorded() -> Holds {
+    guard received > 0 else { return .record }
+    awaitsRecord = false
+    return .unrecorded
+  }
 
   /// Returns libcurl's result when a callback that ran at once broke the transfer off.
   func release(_ reason: Holds) -> CURLcode {

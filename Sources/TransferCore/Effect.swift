@@ -14,7 +14,7 @@ package enum Effect: Hashable, Sendable {
   /// Put the request on the wire. `afterCommit`: the row must say so first, because sending it twice could do harm, or
   /// because the row still describes a part file that this attempt may overwrite.
   case begin(AttemptOrder, afterCommit: Bool)
-  /// Let the body reach the part file: the row has forgotten what was held before.
+  /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)
   /// End the attempt; no event of it is wanted any more.
   case stop(AttemptID)

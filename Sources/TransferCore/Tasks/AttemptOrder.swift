@@ -13,10 +13,14 @@ package struct AttemptOrder: Hashable, Sendable {
   package var noProgressTimeout: Duration
   /// A request that is not idempotent must not meet a connection that may be closing: libcurl would send it twice.
   package var needsFreshConnection: Bool
+  /// The row will say how what arrives can be continued, if the answer has a validator. Until it says so (`releaseBody`)
+  /// only a little of the body is taken: a daemon that was killed before would fetch all of that again.
+  package var keepsResumePoint: Bool
 
   package init(
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
-    sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool
+    sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
+    keepsResumePoint: Bool = false
   ) {
     self.attempt = attempt
     self.task = task
@@ -27,6 +31,7 @@ package struct AttemptOrder: Hashable, Sendable {
     self.judgement = judgement
     self.noProgressTimeout = noProgressTimeout
     self.needsFreshConnection = needsFreshConnection
+    self.keepsResumePoint = keepsResumePoint
   }
 }
 

@@ -120,7 +120,8 @@ extension Core {
       judgement: JudgementContext(
         kind: held.plan.kind, statusRule: held.plan.statusRule, resume: resume, now: now.wall,
         asksForPart: request.headers.contains("Range") && resume == nil),
-      noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent)
+      noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
+      keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET")
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
   }
 
@@ -229,7 +230,9 @@ extension Core {
     active[id]?.awaitsFirstByte = false
     if active[id]?.verdict == .takeWhole { details[id]?.progress.resumePoint = active[id]?.newPoint }
     details[id]?.progress.bootID = configuration.bootID
-    if details[id]?.progress.resumePoint != nil { touch(id, progress: true) }
+    guard details[id]?.progress.resumePoint != nil, let attempt = active[id]?.attempt else { return }
+    touch(id, progress: true)
+    effects.append(.releaseBody(attempt))
   }
 
   mutating func noteSync(_ attempt: AttemptID, _ offset: Int64) {
