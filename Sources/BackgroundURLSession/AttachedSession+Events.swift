@@ -66,15 +66,21 @@
     }
 
     func responded(_ task: URLSessionTask, _ wire: WireResponse) {
-      guard let response = RequestTranslation.response(wire) else { return }
-      task.fields.withLock { $0.response = response }
+      let response = RequestTranslation.response(wire)
+      let early = task.fields.withLock { fields in
+        fields.response = response ?? fields.response
+        fields.hasQueuedResponse = true
+        defer { fields.earlyBytes = [] }
+        return fields.earlyBytes
+      }
       // Only data tasks ask; uploads of background sessions do not, as on Apple's systems.
       guard type(of: task) == URLSessionDataTask.self, let dataTask = task as? URLSessionDataTask else { return }
       post(task) { owner, delegates in
-        guard let delegate = delegates.data else { return }
+        guard let delegate = delegates.data, let response else { return }
         task.fields.withLock { $0.isAwaitingDisposition = true }
         delegate.urlSession(owner, dataTask: dataTask, didReceive: response) { self.decide($0, for: task) }
       }
+      for bytes in early { handOver(bytes, of: dataTask) }
     }
 
     func received(_ task: URLSessionTask, _ base64: String) {
@@ -82,9 +88,18 @@
       guard let bytes = Data(base64Encoded: base64) else {
         return Diagnostics.log("ferryd sent body bytes that are no base 64; task \(task.taskIdentifier) lacks them")
       }
+      let isEarly = task.fields.withLock { fields in
+        guard !fields.hasQueuedResponse else { return false }
+        fields.earlyBytes.append(bytes)
+        return true
+      }
+      if !isEarly { handOver(bytes, of: dataTask) }
+    }
+
+    private func handOver(_ bytes: Data, of task: URLSessionDataTask) {
       post(task) { owner, delegates in
         guard !task.fields.withLock({ $0.discardsBody }) else { return }
-        delegates.data?.urlSession(owner, dataTask: dataTask, didReceive: bytes)
+        delegates.data?.urlSession(owner, dataTask: task, didReceive: bytes)
       }
     }
 

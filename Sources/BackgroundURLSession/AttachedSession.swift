@@ -83,7 +83,8 @@
 
     func send(_ request: ClientRequest) {
       guard let line = registry.line, line.send(request) else {
-        return Diagnostics.log("\(request.name.rawValue) could not be sent: too much waits for a daemon that is away")
+        return Diagnostics.log(
+          "\(request.name.rawValue) could not be sent: the connection is closed, or too much waits for it")
       }
     }
 

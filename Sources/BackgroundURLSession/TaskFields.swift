@@ -43,6 +43,10 @@
     var bodyFailure: URLError?
     var progress: Progress?
     var callbacks = FIFO<Callback>()
+    /// Body bytes of a data task that came before its response's head.
+    var earlyBytes: [Data] = []
+    /// The head came, and the delegate's decision about it was asked for.
+    var hasQueuedResponse = false
     /// The delegate has not yet said what is to happen with a data task's response.
     var isAwaitingDisposition = false
     /// Turns on the queue that passed while it had not.

@@ -130,6 +130,21 @@ package struct Core: Hashable, Sendable {
   /// Details where they are in memory; else the store has them.
   package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
 
+  /// Whether an effect that waited for its commit is still meant: to be asked just before it is run. The stop of an
+  /// attempt waits for nothing, so it may have come before the attempt's own begin, which would then be nobody's; a
+  /// result may have gone, or its client, before it could be offered.
+  package func isStillMeant(_ effect: Effect) -> Bool {
+    switch effect {
+    case .begin(let order, _): owner(order.attempt) != nil
+    case .releaseBody(let attempt): owner(attempt) != nil
+    case .offer(let peer, let record):
+      sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
+    case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize,
+      .removeFiles:
+      true
+    }
+  }
+
   /// The task of an attempt that is on the wire.
   package func taskOnWire(_ attempt: AttemptID) -> TaskID? { owner(attempt) }
 

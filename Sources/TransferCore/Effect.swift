@@ -1,4 +1,5 @@
-/// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick.
+/// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick, and are
+/// run then if ``Core/isStillMeant(_:)``.
 package enum Effect: Hashable, Sendable {
   case reply(RequestToken, Reply)
   /// Tell those who watch the task.
@@ -12,7 +13,8 @@ package enum Effect: Hashable, Sendable {
   case loadDetails(TaskID)
   case openFiles(AttemptID, OpenOrder)
   /// Put the request on the wire. `afterCommit`: the row must say so first, because sending it twice could do harm, or
-  /// because the row still describes a part file that this attempt may overwrite.
+  /// because the row still describes a part file that this attempt may overwrite. Meanwhile the attempt may have been
+  /// stopped: what waited is run only if ``Core/isStillMeant(_:)``.
   case begin(AttemptOrder, afterCommit: Bool)
   /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)

@@ -384,8 +384,9 @@ struct SessionTests {
     let task = session.dataTask(with: url)
     task.resume()
     let bytes = Data("hello".utf8).base64EncodedString()
-    stage.registry.receive(.taskResponse(TaskResponseNotice(id: 100, response: ScriptedDaemon.response())))
+    // The head overtaken by the first bytes.
     stage.registry.receive(.taskData(TaskBytesNotice(id: 100, bytes: bytes)))
+    stage.registry.receive(.taskResponse(TaskResponseNotice(id: 100, response: ScriptedDaemon.response())))
     stage.registry.receive(.taskData(TaskBytesNotice(id: 100, bytes: bytes)))
     let done = ScriptedDaemon.snapshot(kind: "data", state: "succeeded", received: 10)
     stage.registry.receive(.taskState(TaskStateNotice(task: done)))

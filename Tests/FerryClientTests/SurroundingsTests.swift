@@ -57,6 +57,7 @@ import WireProtocol
     #expect(batches.map(\.count).reduce(0, +) == 4999)
     #expect(batches.allSatisfy { $0.count <= WireLimits.tasksInBatch })
     var long = WireTaskSpecification(kind: "download", url: "http://h/" + String(repeating: "\"", count: 60_000))
+    long.body = String(repeating: "/", count: WireLimits.bodyBytes * 4 / 3 + 4)
     long.headers = [WireHeader(name: "a", value: String(repeating: "\u{1}", count: 60_000))]
     for batch in EnqueueBatches.split(Array(repeating: long, count: 100)) {
       let request = ClientRequest.taskEnqueue(TaskEnqueueParameters(session: 1, tasks: Array(batch)))

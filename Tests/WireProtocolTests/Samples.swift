@@ -53,6 +53,7 @@ enum Samples {
     task.headers = [WireHeader(name: "A", value: "1"), WireHeader(name: "a", value: "")]
     task.secretHeaders = ["X-Token"]
     task.source = "/tmp/source"
+    task.body = "AAEC/w=="
     task.destination = "/tmp/destination"
     task.collision = "rename"
     task.sha256 = String(repeating: "a", count: 64)

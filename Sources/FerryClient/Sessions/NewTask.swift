@@ -190,6 +190,6 @@ package enum EnqueueBatches {
   private static func estimatedBytes(_ task: WireTaskSpecification) -> Int {
     let texts = [task.url, task.source, task.destination, task.description, task.key].compactMap { $0?.utf8.count }
     let headers = (task.headers ?? []).map { $0.name.utf8.count + $0.value.utf8.count + 8 }
-    return 512 + 2 * (texts.reduce(0, +) + headers.reduce(0, +))
+    return 512 + 2 * (texts.reduce(0, +) + headers.reduce(0, +)) + (task.body?.utf8.count ?? 0)
   }
 }

@@ -61,6 +61,7 @@ package struct Admission: Hashable, Sendable {
     let key = LaneKey(session: session, origin: origin)
     if let index = laneIndex[key] {
       lanes[Int(index)].limit = limit
+      giveTurn(index)
       return index
     }
     let index = Int32(lanes.count)

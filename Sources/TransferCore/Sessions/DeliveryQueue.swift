@@ -56,6 +56,8 @@ package struct DeliveryQueue: Hashable, Sendable {
     return removed
   }
 
+  package func contains(_ number: DeliveryNumber) -> Bool { index(of: number) != nil }
+
   package func contains(_ task: TaskID) -> Bool {
     items[front...].contains { $0?.task == task }
   }

@@ -282,9 +282,10 @@ extension Core {
         if details[id] == nil, !unreadable.contains(id) { effects.append(.loadDetails(id)) } else { timeOut(id, now) }
       case .retention(let id):
         forgetIfExpired(id, now)
-        // The wall clock was set back: it goes when its days are over by the calendar too.
-        if let left = retentionLeft(id, now), left > .zero {
-          timers.push(Timer(at: now.boot + min(left, Limits.retention), subject: .retention(id)))
+        // Still there: its details are on their way, or the wall clock was set back and its days are not over.
+        if let left = retentionLeft(id, now) {
+          let again = min(max(left, .seconds(60)), Limits.retention)
+          timers.push(Timer(at: now.boot + again, subject: .retention(id)))
         }
       case .dataGrace(let session): endDataTasks(of: session, now)
       case .finalizing(let id): orderFinalizing(id)
