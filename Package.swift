@@ -56,6 +56,10 @@ let package = Package(
     library("BackgroundURLSession", ["FerryClient"]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
+    // The decisions, in a world of faults.
+    library("TransferSimulation", ["TransferCore"]),
+    program("ferry-simulate", ["TransferSimulation"]),
+
     // A scriptable HTTP server for tests, ours and users'.
     library("LoopbackServer", ["LinuxSystem"]),
     program("loopback-server", ["LoopbackServer"]),
@@ -72,6 +76,7 @@ let package = Package(
       "DaemonTests",
       ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"],
       exclude: ["Fixtures"]),
+    tests("SimulationTests", ["TransferSimulation", "TransferCore"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17

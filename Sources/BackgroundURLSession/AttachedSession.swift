@@ -213,8 +213,12 @@
         let wire = RequestTranslation.specification(
           kind: kind.rawValue, request: request, source: source, configuration: configuration)
       else { return refused(make, request, FailureTranslation.make(.badURL, "The request has no URL.")) }
-      guard kind == .upload || (request.httpBody == nil && request.httpBodyStream == nil) else {
-        let text = "The daemon carries no body for a \(kind.rawValue) task; use uploadTask(with:fromFile:)."
+      guard kind == .upload || (request.httpBody?.count ?? 0) <= WireLimits.bodyBytes else {
+        let text = "The request's body is larger than \(WireLimits.bodyBytes) bytes; use uploadTask(with:fromFile:)."
+        return refused(make, request, FailureTranslation.make(.dataLengthExceedsMaximum, text, url: request.url))
+      }
+      guard kind == .upload || request.httpBody != nil || request.httpBodyStream == nil else {
+        let text = "A stream does not outlive this process; use httpBody or uploadTask(with:fromFile:)."
         return refused(make, request, FailureTranslation.make(.unsupportedURL, text, url: request.url))
       }
       guard RequestTranslation.fitsMessage(wire) else {

@@ -22,6 +22,8 @@
       let secrets = headers.map(\.name).filter { $0.lowercased() == "proxy-authorization" }
       task.secretHeaders = secrets.isEmpty ? nil : secrets
       task.source = source?.absoluteURL.path
+      // An upload's body is its file; the header says that the request's own is ignored.
+      if source == nil, let body = request.httpBody, !body.isEmpty { task.body = body.base64EncodedString() }
       task.statusRule = "any"
       task.requestTimeoutSeconds =
         request.timeoutInterval == unsetTimeoutSeconds
@@ -38,7 +40,7 @@
     static func fitsMessage(_ task: WireTaskSpecification) -> Bool {
       let headers = (task.headers ?? []).reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
       // JSON can need six bytes for one.
-      return (task.url.utf8.count + headers) * 6 < WireLimits.messageBytes
+      return (task.url.utf8.count + headers) * 6 + (task.body?.utf8.count ?? 0) < WireLimits.messageBytes
     }
 
     /// The configuration's headers, over them the cookies, over them the request's own; one line a name, in the order

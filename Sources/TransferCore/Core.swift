@@ -253,6 +253,8 @@ package struct ActiveTask: Hashable, Sendable {
   /// Some byte of the representation arrived in this attempt.
   package var madeProgress = false
   package var beganAt: BootInstant
+  /// What a whole body has room for: free bytes of the filesystem, and those that it would replace. Nil where unknown.
+  package var roomBytes: Int64?
 }
 
 /// A command that waits for the store.

@@ -16,6 +16,9 @@ package enum Limits {
   package static let spaceCheckInterval = Duration.seconds(5)
   /// Restarts from 0 in a row that go at once; later ones wait like failures do.
   package static let immediateRestarts: Int64 = 1
+  /// Restarts from 0 in a row after which the task ends: a server that cuts every whole answer and refuses every range
+  /// would be asked for ever, each time for the same bytes.
+  package static let restarts: Int64 = 4
   /// Digest mismatches that are answered by fetching once more.
   package static let digestRetries: Int64 = 1
   /// Deliveries offered to one client and not yet acknowledged.

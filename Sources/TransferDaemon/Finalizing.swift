@@ -67,7 +67,8 @@ enum Finalizing {
       order: order, path: order.partPath, descriptor: try openChecked(order.partPath, held: order.held).take(),
       bytes: order.held)
     if let coding = order.contentEncoding, order.held > 0 {
-      defer { close(content.descriptor) }
+      let encoded = content.descriptor
+      defer { close(encoded) }
       let decoded = try decode(content, coding)
       content = Checked(
         order: order, path: order.partPath + FileJobs.decodedSuffix, descriptor: decoded.descriptor,

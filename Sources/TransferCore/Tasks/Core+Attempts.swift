@@ -99,12 +99,13 @@ extension Core {
       leaveWireAfterEnd(id)
       return finalize(id, held: total, encoding: held.progress.response?.contentEncodingToUndo, now)
     }
-    if let missing = missingSpace(held, files, resume) {
+    if let missing = missingSpace(held, cell, files, resume) {
       effects.append(.stop(attempt))
       leaveWireAfterEnd(id)
       return settle(missing, of: id, now)
     }
     work.resume = resume
+    work.roomBytes = files.freeBytes.map { $0.addingClamped(files.partBytes ?? 0) }
     work.phase = .onTheWire
     active[id] = work
     request.headers = attemptHeaders(request, resume, held.plan)
@@ -136,12 +137,28 @@ extension Core {
     return point.offset > 0 ? point : nil
   }
 
-  private func missingSpace(_ held: TaskDetails, _ files: OpenedFiles, _ resume: ResumePoint?) -> TransferFailure? {
-    guard let free = files.freeBytes, let total = resume?.total else { return nil }
-    let needed = total - (resume?.offset ?? 0)
+  private func missingSpace(
+    _ held: TaskDetails, _ cell: TaskCell, _ files: OpenedFiles, _ resume: ResumePoint?
+  ) -> TransferFailure? {
+    guard let free = files.freeBytes else { return nil }
+    if let total = resume?.total { return Self.missingSpace(needed: total - (resume?.offset ?? 0), free: free) }
+    // What was too large for the disk a moment ago is not fetched again to find out that it still is.
+    guard resume == nil, held.progress.failure?.code == .noSpace, let total = cell.entry.expected else { return nil }
+    return Self.missingSpace(needed: total, free: free.addingClamped(files.partBytes ?? 0))
+  }
+
+  private static func missingSpace(needed: Int64, free: Int64) -> TransferFailure? {
     guard needed > free else { return nil }
     return TransferFailure(
       .noSpace, .transient, detail: "The disk has \(free) bytes free, and \(needed) more are needed.")
+  }
+
+  /// Failure case 41: a whole body that does not fit is not begun. Only what may be asked for again is left so.
+  private func missingSpace(for head: ResponseHead, _ work: ActiveTask, _ cell: TaskCell) -> TransferFailure? {
+    guard work.verdict == .takeWhole, cell.entry.kind == .download, isSafe(cell.entry.id), let free = work.roomBytes,
+      let length = head.contentLength
+    else { return nil }
+    return Self.missingSpace(needed: length, free: free)
   }
 
   private func attemptHeaders(_ request: TransferRequest, _ resume: ResumePoint?, _ plan: TaskPlan) -> HeaderFields {
@@ -170,6 +187,11 @@ extension Core {
     work.head = head
     work.awaitsFirstByte = false
     admission.noteAnswer(cell.lane)
+    if let missing = missingSpace(for: head, work, cell) {
+      tasks[id]?.entry.expected = head.contentLength
+      leaveWire(id)
+      return settle(missing, of: id, now)
+    }
     defer { active[id] = work }
     switch verdict {
     case .takeWhole:
@@ -190,7 +212,8 @@ extension Core {
       if work.resume != nil { effects.append(.releaseBody(attempt)) }
       if cell.entry.kind == .data { effects.append(.announce(id, .response(head))) }
     case .continueAt(let offset):
-      details[id]?.progress.response = head
+      let whole = details[id]?.progress.response
+      details[id]?.progress.response = head.continuing(whole)
       work.awaitsFirstByte = true
       work.newPoint = nil
       let durable = min(offset, details[id]?.progress.resumePoint?.offset ?? offset)
@@ -228,7 +251,12 @@ extension Core {
   private mutating func vouch(for id: TaskID) {
     guard active[id]?.awaitsFirstByte == true else { return }
     active[id]?.awaitsFirstByte = false
-    if active[id]?.verdict == .takeWhole { details[id]?.progress.resumePoint = active[id]?.newPoint }
+    switch active[id]?.verdict {
+    case .takeWhole: details[id]?.progress.resumePoint = active[id]?.newPoint
+    // The server does continue what it began. (With a digest to meet the count is also that of its mismatches.)
+    case .continueAt where details[id]?.plan.expectedSHA256 == nil: details[id]?.progress.restarts = 0
+    case .continueAt, .alreadyComplete, .restart, .redirect, .retryLater, .ask, .reject, nil: break
+    }
     details[id]?.progress.bootID = configuration.bootID
     guard details[id]?.progress.resumePoint != nil, let attempt = active[id]?.attempt else { return }
     touch(id, progress: true)
@@ -251,7 +279,10 @@ extension Core {
       leaveWireAfterEnd(id)
       details[id]?.progress.isLengthVerified = summary.isLengthVerified
       if cell.entry.kind == .data { return finish(id, .succeeded, now) }
-      finalize(id, held: max(0, summary.held), encoding: summary.contentEncoding, now)
+      // A part need not repeat the coding of the whole that it continues.
+      let encoding =
+        work.resume == nil ? summary.contentEncoding : details[id]?.progress.response?.contentEncodingToUndo
+      finalize(id, held: max(0, summary.held), encoding: encoding, now)
     case .redirected(let location):
       guard work.verdict == .redirect, let request = work.request, let status = work.head?.status else {
         return contradict(id, work, cell, requestWasSent, now)
@@ -423,11 +454,23 @@ package enum Redirect {
 }
 
 extension ResponseHead {
-  /// The coding that the content must be freed from before it is delivered; nil for none, or one that is no coding.
+  /// The coding that the content must be freed from before it is delivered; nil for none, or one that nobody here undoes.
   package var contentEncodingToUndo: String? {
-    guard let text = headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased, !text.isEmpty,
-      text != "identity"
-    else { return nil }
-    return text
+    guard let text = headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased else { return nil }
+    // RFC 9110 section 8.4.1.3: "x-gzip" is the same.
+    let coding = text == "x-gzip" ? "gzip" : text
+    return ["gzip", "deflate", "br"].contains(coding) ? coding : nil
+  }
+
+  /// This part's head with what the response that it continues said of the whole: a 206 to If-Range leaves out what the
+  /// client knows already (RFC 9110 section 15.3.7), its coding included.
+  func continuing(_ earlier: ResponseHead?) -> ResponseHead {
+    let ofOneMessage = ["content-length", "content-range", "transfer-encoding", "connection", "keep-alive", "trailer"]
+    var whole = self
+    for field in earlier?.headers.fields ?? []
+    where !headers.contains(field.name) && !ofOneMessage.contains(field.name.asciiLowercased) {
+      whole.headers.fields.append(field)
+    }
+    return whole
   }
 }

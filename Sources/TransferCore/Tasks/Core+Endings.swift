@@ -48,10 +48,18 @@ extension Core {
     details[id]?.progress.restarts += 1
     tasks[id]?.entry.received = 0
     touch(id, progress: true)
-    if held.progress.restarts < Limits.immediateRestarts {
+    let count = held.progress.restarts + 1
+    if count <= Limits.immediateRestarts {
       setState(.waiting, of: id)
       return line(up: id, now)
     }
+    guard count <= Limits.restarts else {
+      let detail = "\(reason) That was so \(count) times, and what came in between was never whole."
+      return finish(id, .failed(TransferFailure(.rangeUnsatisfiable, .permanent, detail: detail)), now)
+    }
+    // The same bytes again are no progress, so the delays grow with the restarts.
+    let failures = tasks[id]?.entry.failures ?? 0
+    tasks[id]?.entry.failures = max(failures, count - 1 - Limits.immediateRestarts)
     settle(TransferFailure(.rangeUnsatisfiable, .transient, detail: reason), of: id, now)
   }
 

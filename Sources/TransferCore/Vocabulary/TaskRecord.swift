@@ -105,7 +105,7 @@ package struct TaskProgress: Hashable, Sendable {
   package var isLengthVerified: Bool
   /// Bytes that were fetched and thrown away.
   package var wasted: Int64
-  /// Restarts from 0 that the server forced on us in a row; one is allowed (failure cases 24).
+  /// Restarts from 0 that the server forced on us in a row (failure case 24), see ``Limits/restarts``.
   package var restarts: Int64
 
   package init(
