@@ -40,7 +40,7 @@
     /// Counts a session's tasks from 1; kept over processes. Negative for a task that the daemon did not take.
     public var taskIdentifier: Int { fields.withLock { $0.number } }
 
-    /// The request that the task was made with. In a later process without its body and without secret headers.
+    /// The request that the task was made with. In a later process URL and method only.
     public var originalRequest: URLRequest? { fields.withLock { $0.originalRequest } }
 
     /// The request after redirects.

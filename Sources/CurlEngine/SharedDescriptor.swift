@@ -1,4 +1,5 @@
 import Glibc
+import LinuxSystem
 import Synchronization
 
 /// A descriptor that the loop and calls in flight on a worker hold together; closed when the last of them lets go, so
@@ -58,6 +59,7 @@ final class SharedDescriptor: Sendable {
 
   /// Returns the error number, 0 on success.
   func sync() -> Int32 {
+    do throws(SystemError) { try FaultPoint.reach("part.fsync") } catch { return error.number }
     while fdatasync(number) != 0 {
       if errno != EINTR { return errno }
     }

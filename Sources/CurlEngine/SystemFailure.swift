@@ -27,10 +27,11 @@ enum SystemFailure {
     }
   }
 
+  /// After a failed fsync(2) the kernel takes the lost pages for clean, and a second one says that all is well: what the
+  /// file holds cannot be trusted any more. A full network filesystem says so here too.
   static func syncing(_ error: Int32) -> TransferFailure {
-    if error == ENOSPC || error == EDQUOT { return writing(error) }
-    return TransferFailure(
-      .fileWriteFailed, .transient, domain: "errno", number: Int(error),
+    TransferFailure(
+      .partFileLost, .transient, domain: "errno", number: Int(error),
       detail: "The disk did not keep the part file's bytes: \(text(error)).")
   }
 

@@ -1,5 +1,5 @@
-/// All decisions of the daemon: `(state, event) → effects`. It imports nothing, reads no clock and no file; what it knows
-/// of the world came in as an ``Event``.
+/// All decisions of the daemon: `(state, event) → effects`. It imports nothing, reads no clock and no file; what it
+/// knows of the world came in as an ``Event``.
 ///
 /// Read on in `Core+Commands` (what clients ask), `Core+Attempts` (a task on the wire), `Core+Endings` (results),
 /// `Core+Deliveries` (who is told) and `Reconciliation` (what a restart makes of what it finds).

@@ -26,6 +26,8 @@ package enum Effect: Hashable, Sendable {
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {
     switch self {
+    // A refusal promises nothing; "the state cannot be stored" could otherwise not be said while it cannot.
+    case .reply(_, .refused): false
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit

@@ -1,5 +1,5 @@
-/// A fact that reached the daemon, in the past tense. Events of an attempt, a peer or a task that is no more are dropped
-/// and counted: none can trap.
+/// A fact that reached the daemon, in the past tense. Events of an attempt, a peer or a task that is no more are
+/// dropped and counted: none can trap.
 package enum Event: Hashable, Sendable {
   case commanded(Command, RequestToken)
   case peerLeft(PeerID)
@@ -14,7 +14,8 @@ package enum Event: Hashable, Sendable {
   case progressed(AttemptID, held: Int64, sent: Int64)
   /// The part file is durable up to this offset.
   case synced(AttemptID, offset: Int64)
-  /// The attempt is over and holds no descriptor. `requestWasSent`: some byte of the request may have reached the server.
+  /// The attempt is over and holds no descriptor. `requestWasSent`: some byte of the request may have reached the
+  /// server.
   case ended(AttemptID, AttemptEnd, requestWasSent: Bool)
   case finalized(TaskID, FinalizeOutcome)
   /// The store cannot write (a reason), or can again (nil).

@@ -2,7 +2,8 @@
 package enum Limits {
   /// Transfers at once over all hosts: each costs two descriptors and up to 64 KiB in flight.
   package static let running = 64
-  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the store.
+  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the
+  /// store.
   package static let residentDetails = 2048
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10

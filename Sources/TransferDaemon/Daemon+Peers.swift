@@ -221,8 +221,13 @@ extension Daemon {
     }
     var drafts: [TaskDraft] = []
     drafts.reserveCapacity(parameters.tasks.count)
-    for specification in parameters.tasks {
-      drafts.append(try RequestIntake.draft(specification, random: Clocks.randomWord))
+    for (index, specification) in parameters.tasks.enumerated() {
+      do throws(WireError) {
+        drafts.append(try RequestIntake.draft(specification, random: Clocks.randomWord))
+      } catch {
+        // A malformed task is a fault of the client's program: nothing of the batch is accepted.
+        throw parameters.tasks.count == 1 ? error : WireError(error.name, "tasks[\(index)]: \(error.message)")
+      }
     }
     effects += core.handle(.commanded(.enqueue(SessionID(rawValue: parameters.session), drafts), token), at: now)
   }

@@ -185,7 +185,7 @@ extension Daemon {
     while firstGated < gated.count, gated[firstGated].commit <= lastDurable {
       let effect = gated[firstGated].effect
       firstGated += 1
-      carryOut(effect)
+      if core.isStillMeant(effect) { carryOut(effect) }
     }
     if firstGated == gated.count {
       gated.removeAll(keepingCapacity: true)

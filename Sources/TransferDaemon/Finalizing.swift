@@ -26,13 +26,13 @@ enum Finalizing {
     for item in checked { Files.startWriteback(item.descriptor) }
     var folders: [String] = []
     for item in checked {
-      do throws(SystemError) {
+      do throws(FileJobs.FileFailure) {
         let path = try makeDurable(item)
         let folder = Files.parent(of: path)
         if !folders.contains(folder) { folders.append(folder) }
         outcomes.append((item.order.task, .placed(path: path, bytes: item.bytes, sha256: item.digest)))
       } catch {
-        outcomes.append((item.order.task, .failed(placementFailure(error))))
+        outcomes.append((item.order.task, .failed(error.failure)))
       }
       close(item.descriptor)
     }
@@ -139,9 +139,25 @@ enum Finalizing {
     }
   }
 
-  private static func makeDurable(_ item: Checked) throws(SystemError) -> String {
-    try FaultPoint.reach("worker.fsync")
-    try Files.syncFile(item.descriptor)
+  private static func makeDurable(_ item: Checked) throws(FileJobs.FileFailure) -> String {
+    do throws(SystemError) {
+      try FaultPoint.reach("worker.fsync")
+      try Files.syncFile(item.descriptor)
+    } catch {
+      // The kernel takes the pages that it lost for clean (fsync(2)): a second call would say that all is well.
+      throw FileJobs.FileFailure(
+        TransferFailure(
+          .partFileLost, .transient, domain: "errno", number: Int(error.number),
+          detail: "The disk did not keep the collected bytes: \(error)."))
+    }
+    do throws(SystemError) {
+      return try place(item)
+    } catch {
+      throw FileJobs.FileFailure(placementFailure(error))
+    }
+  }
+
+  private static func place(_ item: Checked) throws(SystemError) -> String {
     try FaultPoint.reach("file.place")
     switch item.order.destination {
     case .managed:

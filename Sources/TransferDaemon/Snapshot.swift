@@ -17,7 +17,12 @@ enum Snapshot {
     snapshot.expected = entry.expected
     snapshot.finishedMilliseconds = entry.finishedAt?.milliseconds
     if entry.state == .waiting { snapshot.nextAttemptMilliseconds = entry.notBefore?.milliseconds }
-    if let details { fill(&snapshot, details, isFull: isFull) }
+    if let details {
+      fill(&snapshot, details, isFull: isFull)
+    } else if entry.state == .finished(.failed) {
+      // An app must not take a task for done whose record cannot be read.
+      snapshot.error = failure(Core.recordUnreadable)
+    }
     snapshot.reason = core.reason(cell, details, at: now)
     return snapshot
   }

@@ -36,6 +36,12 @@ struct DaemonHome: Sendable {
     return pid
   }
 
+  private static func parent(of pid: pid_t) -> pid_t? {
+    let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
+    let line = status?.split(separator: "\n").first { $0.hasPrefix("PPid:") }
+    return line.flatMap { pid_t($0.dropFirst("PPid:".count).trimmingCharacters(in: .whitespaces)) }
+  }
+
   /// kill -9; its supervisor starts it again.
   func killDaemon() {
     if let daemon { Glibc.kill(daemon, SIGKILL) }
@@ -44,6 +50,7 @@ struct DaemonHome: Sendable {
   /// Asks the daemon to stop, which ends its supervisor too, and waits until it is gone.
   func stop() {
     let pid = daemon
+    let supervisor = pid.flatMap(Self.parent(of:))
     if let connection = try? DaemonConnection.open(
       client: "tests", environment: environment, startsDaemon: false, onNotification: { _ in })
     {
@@ -53,6 +60,10 @@ struct DaemonHome: Sendable {
     if let pid {
       for _ in 0..<1000 where Glibc.kill(pid, 0) == 0 { usleep(10_000) }
       Glibc.kill(pid, SIGKILL)
+    }
+    // An exit test waits for whatever child ends, and would meet this one for ever.
+    if let supervisor {
+      for _ in 0..<1000 where waitpid(supervisor, nil, WNOHANG) == 0 { usleep(10_000) }
     }
     try? FileManager.default.removeItem(at: folder)
   }

@@ -88,6 +88,9 @@ struct RandomWorld {
   }
 
   private mutating func run(_ effect: Effect) {
+    let waiting = shell.wires.filter {
+      $0.verdict == .takeWhole && $0.order.judgement.resume != nil && !$0.isReleased
+    }
     shell.run(effect)
     switch effect {
     case .begin(let order, _):
@@ -95,7 +98,7 @@ struct RandomWorld {
         files[path] = PartFile()
       }
     case .releaseBody(let attempt):
-      for wire in shell.wires where wire.order.attempt == attempt { truncate(wire.order, to: 0) }
+      for wire in waiting where wire.order.attempt == attempt { truncate(wire.order, to: 0) }
     case .removeFiles(let paths): for path in paths { files[path] = nil }
     case .reply(_, .enqueued(let outcomes)):
       for case .accepted(let id, _, let existed, _) in outcomes {
@@ -226,8 +229,11 @@ struct RandomWorld {
     let held = files[path]?.bytes.count ?? 0
     // Bytes on the disk of which the core was not told yet.
     if chance(15) { return }
+    let lives = counts["restart"]
     tick(.progressed(order.attempt, held: Int64(held), sent: 0))
-    guard chance(40), shell.wires.contains(where: { $0.order.attempt == order.attempt }) else { return }
+    // A kill ends this life of the daemon, and the next one counts its attempts anew.
+    guard chance(40), counts["restart"] == lives, shell.wires.contains(where: { $0.order.attempt == order.attempt })
+    else { return }
     files[path]?.synced = held
     tick(.synced(order.attempt, offset: Int64(held)))
   }

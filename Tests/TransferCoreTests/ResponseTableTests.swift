@@ -275,7 +275,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("gzip", "gzip"), (" GZIP", "gzip"), ("identity", nil), ("", nil), ("br", "br"), ("x-own", "x-own"),
+    ("gzip", "gzip"), (" GZIP", "gzip"), ("identity", nil), ("", nil), ("br", "br"), ("x-own", nil), ("X-Gzip", "gzip"),
+    ("deflate", "deflate"),
   ])
   func encodings(text: String, coding: String?) {
     #expect(Self.head([("Content-Encoding", text)]).contentEncodingToUndo == coding)

@@ -1,5 +1,5 @@
-/// Decides which waiting task runs next. Tasks queue in lanes, one for each session and origin; a lane admits as many at
-/// once as the session allows for a host, and lanes take turns.
+/// Decides which waiting task runs next. Tasks queue in lanes, one for each session and origin; a lane admits as many
+/// at once as the session allows for a host, and lanes take turns.
 ///
 /// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
 /// waits, so that a server that returns is not met by a herd.
@@ -11,6 +11,8 @@ package struct Admission: Hashable, Sendable {
   private(set) var firstTurn = 0
   private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
+  /// Origins that asked to be left alone, for lanes that are made meanwhile.
+  private var rests: [String: BootInstant] = [:]
 
   package init() {}
 
@@ -20,6 +22,7 @@ package struct Admission: Hashable, Sendable {
   }
 
   struct Lane: Hashable, Sendable {
+    var origin: String
     var limit: Int
     var running = 0
     var ready = BinaryHeap<Ready>()
@@ -59,14 +62,16 @@ package struct Admission: Hashable, Sendable {
   /// The lane of a session and origin, made where it is new.
   package mutating func lane(session: SessionID, origin: String, limit: Int) -> Int32 {
     let key = LaneKey(session: session, origin: origin)
+    let limit = max(1, limit)
     if let index = laneIndex[key] {
       lanes[Int(index)].limit = limit
       giveTurn(index)
       return index
     }
     let index = Int32(lanes.count)
-    lanes.append(Lane(limit: limit))
+    lanes.append(Lane(origin: origin, limit: limit))
     laneIndex[key] = index
+    if let rest = rests[origin] { hold(index, until: rest) }
     return index
   }
 
@@ -148,13 +153,22 @@ package struct Admission: Hashable, Sendable {
 
   /// The host could not be reached. The lane waits, and then sends one probe.
   package mutating func noteUnreachable(_ lane: Int32, at now: BootInstant, random: UInt64) {
+    // What was on its way when the first of them failed says nothing new: six at once are one failure, not six.
+    if let notBefore = lanes[Int(lane)].notBefore, notBefore > now { return }
     lanes[Int(lane)].failures += 1
     let delay = RetryPolicy.delay(failures: lanes[Int(lane)].failures, isDiscretionary: false, random: random)
     hold(lane, until: now + delay)
   }
 
-  /// The host asked to be left alone until then (Retry-After), for every task of the lane.
-  package mutating func hold(_ lane: Int32, until moment: BootInstant) {
+  /// The host asked to be left alone until then (Retry-After): every task of every session that would go there waits.
+  package mutating func rest(hostOf lane: Int32, until moment: BootInstant, at now: BootInstant) {
+    let origin = lanes[Int(lane)].origin
+    rests = rests.filter { $0.value > now }
+    rests[origin] = max(rests[origin] ?? moment, moment)
+    for index in lanes.indices where lanes[index].origin == origin { hold(Int32(index), until: moment) }
+  }
+
+  private mutating func hold(_ lane: Int32, until moment: BootInstant) {
     if let notBefore = lanes[Int(lane)].notBefore, notBefore >= moment { return }
     lanes[Int(lane)].notBefore = moment
     delayed.push(Delayed(at: moment, sleeper: .lane(lane)))

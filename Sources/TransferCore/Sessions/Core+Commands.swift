@@ -247,8 +247,8 @@ extension Core {
     return number
   }
 
-  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a restart
-  /// can tell whose it is.
+  /// The file in which bytes are collected. Its name carries the task's id, so that no two tasks share one and a
+  /// restart can tell whose it is.
   private func partPath(_ id: TaskID, _ destination: Destination, app: String) -> String {
     switch destination {
     case .managed: return managedPath(id, app: app)
@@ -328,7 +328,10 @@ extension Core {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
     case .waiting, .asking: break
-    case .running: leaveWire(id)
+    case .running:
+      // Taking it off the wire could lose the answer to what the server has done, and resuming would do it twice.
+      if !cell.entry.isRepeatable, cell.entry.kind != .data { return }
+      leaveWire(id)
     case .suspended, .finalizing, .finished: return
     }
     sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
@@ -341,7 +344,9 @@ extension Core {
   mutating func cancel(_ id: TaskID, _ cause: CancelCause, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
-    case .finished, .finalizing: return
+    case .finished: return
+    // A result is in and about to be placed; only one that waits for space can still be given up.
+    case .finalizing: if details[id]?.progress.failure?.code != .noSpace { return }
     case .running: leaveWire(id)
     case .suspended, .waiting, .asking: break
     }

@@ -56,7 +56,7 @@ extension Core {
       details[id]?.progress.bodyPath = nil
       if details[id] != nil { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
-    case .completion: forget(id, now)
+    case .completion: forget(id, now, isCollected: true)
     case .finishEvents: break
     }
   }

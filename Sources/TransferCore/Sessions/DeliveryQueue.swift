@@ -6,6 +6,8 @@ package struct DeliveryQueue: Hashable, Sendable {
   /// Index of the first one that was not offered to the present client.
   private var firstUnoffered = 0
   package private(set) var count = 0
+  /// Those that were offered to the present client and not acknowledged.
+  package private(set) var outstanding = 0
 
   package init() {}
 
@@ -15,7 +17,6 @@ package struct DeliveryQueue: Hashable, Sendable {
   }
 
   package var isEmpty: Bool { count == 0 }
-  package var outstanding: Int { items[front..<firstUnoffered].reduce(0) { $0 + ($1 == nil ? 0 : 1) } }
 
   package mutating func append(_ record: DeliveryRecord) {
     items.append(record)
@@ -23,22 +24,29 @@ package struct DeliveryQueue: Hashable, Sendable {
   }
 
   /// A new client is offered everything again, with the same numbers.
-  package mutating func rewind() { firstUnoffered = front }
+  package mutating func rewind() {
+    firstUnoffered = front
+    outstanding = 0
+  }
 
   package mutating func nextOffer() -> DeliveryRecord? {
     while firstUnoffered < items.count {
       let item = items[firstUnoffered]
       firstUnoffered += 1
-      if let item { return item }
+      if let item {
+        outstanding += 1
+        return item
+      }
     }
     return nil
   }
 
-  /// Nil when there is none of that number: it was acknowledged before.
+  /// Nil when there is none of that number: it was acknowledged before. With a completion goes what stands before it of
+  /// its task; nothing of that task is left then.
   package mutating func acknowledge(_ number: DeliveryNumber) -> DeliveryRecord? {
     guard let index = index(of: number), let record = items[index] else { return nil }
-    items[index] = nil
-    count -= 1
+    take(index)
+    if record.kind == .completion, index > front, items[index - 1]?.task == record.task { take(index - 1) }
     trim()
     return record
   }
@@ -48,10 +56,9 @@ package struct DeliveryQueue: Hashable, Sendable {
     var removed: [DeliveryRecord] = []
     for index in front..<items.count {
       guard let record = items[index], record.task == task else { continue }
-      items[index] = nil
+      take(index)
       removed.append(record)
     }
-    count -= removed.count
     trim()
     return removed
   }
@@ -63,6 +70,12 @@ package struct DeliveryQueue: Hashable, Sendable {
   }
 
   package var records: [DeliveryRecord] { items[front...].compactMap { $0 } }
+
+  private mutating func take(_ index: Int) {
+    items[index] = nil
+    count -= 1
+    if index < firstUnoffered { outstanding -= 1 }
+  }
 
   private mutating func trim() {
     while front < items.count, items[front] == nil { front += 1 }

@@ -13,8 +13,8 @@ package struct AttemptOrder: Hashable, Sendable {
   package var noProgressTimeout: Duration
   /// A request that is not idempotent must not meet a connection that may be closing: libcurl would send it twice.
   package var needsFreshConnection: Bool
-  /// The row will say how what arrives can be continued, if the answer has a validator. Until it says so (`releaseBody`)
-  /// only a little of the body is taken: a daemon that was killed before would fetch all of that again.
+  /// The row will say how what arrives can be continued, if the answer has a validator. Until it says so
+  /// (`releaseBody`) only a little of the body is taken: a daemon that was killed before would fetch all of that again.
   package var keepsResumePoint: Bool
 
   package init(

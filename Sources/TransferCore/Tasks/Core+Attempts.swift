@@ -73,13 +73,13 @@ extension Core {
 
   private mutating func quarantine(_ id: TaskID, _ now: ClockReading) {
     if active[id] != nil { leaveWire(id) }
-    finish(
-      id,
-      .failed(
-        TransferFailure(
-          .recordUnreadable, .permanent,
-          detail: "The daemon's record of this task is damaged; it was set aside. Enqueue the transfer again.")), now)
+    finish(id, .failed(Self.recordUnreadable), now)
   }
+
+  /// Of a task whose details cannot be read, also after it has ended.
+  package static let recordUnreadable = TransferFailure(
+    .recordUnreadable, .permanent,
+    detail: "The daemon's record of this task is damaged; it was set aside. Enqueue the transfer again.")
 
   mutating func filesFailed(_ attempt: AttemptID, _ failure: TransferFailure, _ now: ClockReading) {
     guard let id = owner(attempt), let work = active[id], let cell = tasks[id] else { return dropStale() }
@@ -211,7 +211,8 @@ extension Core {
       // The engine holds the body back when it was asked to continue something: the row must forget that first.
       if work.resume != nil { effects.append(.releaseBody(attempt)) }
       if cell.entry.kind == .data { effects.append(.announce(id, .response(head))) }
-    case .continueAt(let offset):
+    case .continueAt(let told):
+      let offset = max(0, told)
       let whole = details[id]?.progress.response
       details[id]?.progress.response = head.continuing(whole)
       work.awaitsFirstByte = true
@@ -454,7 +455,8 @@ package enum Redirect {
 }
 
 extension ResponseHead {
-  /// The coding that the content must be freed from before it is delivered; nil for none, or one that nobody here undoes.
+  /// The coding that the content must be freed from before it is delivered; nil for none, or one that nobody here
+  /// undoes.
   package var contentEncodingToUndo: String? {
     guard let text = headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased else { return nil }
     // RFC 9110 section 8.4.1.3: "x-gzip" is the same.

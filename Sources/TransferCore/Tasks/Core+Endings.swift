@@ -15,7 +15,7 @@ extension Core {
       guard let length = work.resume?.offset else { return retry(id, nil, now) }
       finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
-    case .retryLater(let failure): settle(mayHaveActed(failure, id) ?? failure, of: id, now)
+    case .retryLater(let failure): settle(failure, of: id, now)
     case .ask(let failure):
       details[id]?.progress.failure = failure
       setState(.asking, of: id)
@@ -26,18 +26,6 @@ extension Core {
       let failure = TransferFailure(.internalFault, .transient, detail: "The attempt ended without a result.")
       settle(failure, of: id, now)
     }
-  }
-
-  /// 500, 502 and 504 do not say that nothing was done (RFC 9110 section 15.6): a request that may not be repeated fails
-  /// with them, while 408, 425, 429 and 503 tell it to come again.
-  private func mayHaveActed(_ failure: TransferFailure, _ id: TaskID) -> TransferFailure? {
-    guard failure.domain == "http", [500, 502, 504].contains(failure.number), let entry = tasks[id]?.entry,
-      !entry.isRepeatable, details[id]?.plan.request.isIdempotent == false
-    else { return nil }
-    var final = failure
-    final.retryability = .permanent
-    final.detail += " The request may have been acted on, so it was not sent again; an Idempotency-Key allows that."
-    return final
   }
 
   /// What is held is of no use: it is forgotten, and the whole is asked for.
@@ -77,9 +65,15 @@ extension Core {
     var delay = RetryPolicy.delay(
       failures: failures, isDiscretionary: cell.entry.isDiscretionary, random: random.next())
     if failure?.code == .noSpace { delay = Limits.spaceCheckInterval }
+    if failure?.code == .partFileLost {
+      // What is held cannot be trusted: the next attempt asks for the whole.
+      details[id]?.progress.resumePoint = nil
+      details[id]?.progress.wasted += cell.entry.received
+      tasks[id]?.entry.received = 0
+    }
     if let seconds = failure?.retryAfterSeconds {
       delay = .seconds(seconds)
-      admission.hold(cell.lane, until: now.boot + delay)
+      admission.rest(hostOf: cell.lane, until: now.boot + delay, at: now.boot)
     }
     details[id]?.progress.failure = failure
     tasks[id]?.entry.failures = failures
@@ -131,8 +125,8 @@ extension Core {
       } else {
         details[id]?.progress.filePath = path
       }
-      tasks[id]?.entry.received = bytes
-      tasks[id]?.entry.expected = bytes
+      tasks[id]?.entry.received = max(0, bytes)
+      tasks[id]?.entry.expected = max(0, bytes)
       finish(id, refusedUpload(held).map(Result.failed) ?? .succeeded, now)
     case .failed(let failure):
       if failure.code == .noSpace {
@@ -239,7 +233,8 @@ extension Core {
   }
 
   /// The task and all that the daemon holds of it go away. Its file at a destination stays.
-  mutating func forget(_ id: TaskID, _ now: ClockReading) {
+  /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
+  mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
     var files = [managedPath(id, app: session.key.app)]
     if let held = details[id] {
@@ -249,7 +244,7 @@ extension Core {
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {
-      _ = $0.deliveries.removeAll(of: id)
+      if !isCollected { _ = $0.deliveries.removeAll(of: id) }
       $0.taskCount -= 1
     }
     tasks[id] = nil
@@ -271,8 +266,8 @@ extension Core {
     armDeadline(id, now)
   }
 
-  /// Turns the stored wall time into this boot's clock; a wall clock that jumped cannot move it further than the longest
-  /// timeout that there is.
+  /// Turns the stored wall time into this boot's clock; a wall clock that jumped cannot move it further than the
+  /// longest timeout that there is.
   mutating func armDeadline(_ id: TaskID, _ now: ClockReading) {
     guard let deadline = tasks[id]?.entry.deadline else { return }
     let remaining = min(max(deadline - now.wall, .zero), Limits.resourceTimeout)

@@ -1,5 +1,5 @@
-/// Judges a response: a total function of its status, its headers and what was asked. The engine calls it when the final
-/// header block is in; nothing else decides whether a body byte may touch a part file.
+/// Judges a response: a total function of its status, its headers and what was asked. The engine calls it when the
+/// final header block is in; nothing else decides whether a body byte may touch a part file.
 package enum ResponseTable {
   package static func judge(_ head: ResponseHead, _ context: JudgementContext) -> ResponseVerdict {
     // RFC 9110 section 15.4: only these five say "ask there"; a 3xx without Location is an answer like any other.
@@ -25,7 +25,8 @@ package enum ResponseTable {
   ) -> ResponseVerdict {
     switch head.status {
     case 206: return judgePart(head, resume)
-    // RFC 9110 section 13.1.5: If-Range did not hold, or the server has no ranges: this is the whole, perhaps another one.
+    // RFC 9110 section 13.1.5: If-Range did not hold, or the server has no ranges: this is the whole, perhaps another
+    // one.
     case 200: return .takeWhole
     case 201...299: return .restart(reason: "The server answered a range request with \(head.status).")
     case 416:

@@ -1,4 +1,5 @@
-/// Why a task or one of its attempts did not succeed. Each has one stable name on the wire and one exit code of `ferry`.
+/// Why a task or one of its attempts did not succeed. Each has one stable name on the wire and one exit code of
+/// `ferry`.
 package enum FailureCode: String, CaseIterable, Hashable, Sendable {
   // The network and the peer.
   case hostNotFound, connectionRefused, connectionLost, timedOut, networkUnavailable

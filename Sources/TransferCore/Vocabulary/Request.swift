@@ -1,4 +1,5 @@
-/// What a task asks of a server. The URL is absolute `http` or `https`, and is kept for ever: every attempt starts from it.
+/// What a task asks of a server. The URL is absolute `http` or `https`, and is kept for ever: every attempt starts from
+/// it.
 package struct TransferRequest: Hashable, Sendable {
   package var method: String
   package var url: String

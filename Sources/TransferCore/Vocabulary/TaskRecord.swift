@@ -49,8 +49,8 @@ package struct TaskEntry: Hashable, Sendable {
   package var failures: Int64
   /// No attempt before this moment (backoff, Retry-After, `earliestBeginDate`).
   package var notBefore: WallInstant?
-  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may run
-  /// are subject to it.
+  /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may
+  /// run are subject to it.
   package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?

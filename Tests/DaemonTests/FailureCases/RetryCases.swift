@@ -74,7 +74,7 @@ import WireProtocol
     defer { server.stop() }
     let scene = try Scene()
     server.refuseConnections()
-    let ids = try (0..<12).map { try scene.get(server.url("/\($0)"), to: "file\($0)") }
+    let ids = try scene.getAtOnce((0..<12).map { (server.url("/\($0)"), "file\($0)") })
     for id in ids.prefix(6) {
       try scene.wait(id, for: "a refused attempt") { $0.error?.code == "connectionRefused" }
     }
@@ -180,7 +180,7 @@ import WireProtocol
     defer { first.open() }
     server.refuseConnections()
     let scene = try Scene()
-    let ids = try (0..<50).map { try scene.get(server.url("/\($0)"), to: "file\($0)") }
+    let ids = try scene.getAtOnce((0..<50).map { (server.url("/\($0)"), "file\($0)") })
     for id in ids.prefix(6) { try scene.wait(id, for: "a refused attempt") { $0.error?.code == "connectionRefused" } }
     try server.acceptConnections()
     #expect(server.waitForRequests(1, seconds: 20))

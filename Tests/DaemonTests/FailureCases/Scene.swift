@@ -193,6 +193,20 @@ final class Scene: Sendable {
     return try enqueue(task)
   }
 
+  /// Enqueues downloads to names in the scene's folder, all in one request.
+  func getAtOnce(_ files: [(url: String, name: String)]) throws -> [Int64] {
+    try enqueue(
+      files.map { file in
+        var task = WireTaskSpecification(kind: "download", url: file.url)
+        task.destination = path(file.name)
+        return task
+      }
+    ).map { outcome in
+      if let error = outcome.error { throw error }
+      return outcome.id ?? 0
+    }
+  }
+
   /// Enqueues an upload of `source`.
   func put(
     _ source: String, to url: String, _ change: (inout WireTaskSpecification) -> Void = { _ in }
@@ -241,7 +255,7 @@ final class Scene: Sendable {
         state.progress.append(notice)
       case .taskResumed(let notice): state.resumptions.append(notice)
       case .delivery(let notice): state.deliveries.append(notice)
-      case .taskResponse, .taskData, .sessionEnded, .goodbye: break
+      case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye: break
       }
     }
     condition.broadcast()
@@ -314,9 +328,6 @@ final class Scene: Sendable {
   }
 }
 
-func readText(_ path: String) throws -> String {
-  String(decoding: try Files.read(path, limitBytes: 1 << 24), as: UTF8.self)
-}
 
 /// Answers one request after another, by its place in the order of arrival.
 final class Script: Sendable {
