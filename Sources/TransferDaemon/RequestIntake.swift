@@ -1,12 +1,12 @@
-import TransferCore
-import WireProtocol
+package import TransferCore
+package import WireProtocol
 
 /// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal says
 /// what to change.
-enum RequestIntake {
+package enum RequestIntake {
   // MARK: Sessions
 
-  static func network(_ wire: WireNetwork) throws(WireError) -> NetworkSettings {
+  package static func network(_ wire: WireNetwork) throws(WireError) -> NetworkSettings {
     for text in [wire.httpProxy, wire.httpsProxy, wire.noProxy, wire.certificateFile] {
       try check(text, "a network setting", bytes: 4096)
     }
@@ -27,7 +27,7 @@ enum RequestIntake {
       maximumConnectionsPerHost: min(max(wire.maximumConnectionsPerHost ?? 6, 1), 64))
   }
 
-  static func sessionKey(_ parameters: SessionOpenParameters) throws(WireError) -> SessionKey {
+  package static func sessionKey(_ parameters: SessionOpenParameters) throws(WireError) -> SessionKey {
     for (text, name) in [(parameters.app, "app"), (parameters.identifier, "identifier")] {
       try check(text, name, bytes: WireLimits.identifierBytes)
       if text.isEmpty { throw WireError(.invalidParameters, "\(name) must not be empty.") }
@@ -38,7 +38,7 @@ enum RequestIntake {
   // MARK: Tasks
 
   /// - Parameter random: gives words for an Idempotency-Key.
-  static func draft(
+  package static func draft(
     _ wire: WireTaskSpecification, random: () -> UInt64
   ) throws(WireError) -> TaskDraft {
     guard let kind = TaskKind(rawValue: wire.kind) else {
@@ -200,7 +200,7 @@ enum RequestIntake {
     draft.isSuspended = wire.isSuspended ?? false
   }
 
-  static func change(_ wire: TaskUpdateParameters) throws(WireError) -> TaskChange {
+  package static func change(_ wire: TaskUpdateParameters) throws(WireError) -> TaskChange {
     try check(wire.description, "description", bytes: WireLimits.descriptionBytes, allowsControl: true)
     return TaskChange(
       taskDescription: wire.description, priority: try priority(wire.priority),
