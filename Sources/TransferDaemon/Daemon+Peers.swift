@@ -117,16 +117,24 @@ extension Daemon {
     }
   }
 
-  /// Body bytes of a data task go to the session's client; one that reads slowly makes the server wait.
+  /// Body bytes of a data task go to the session's client, behind what this turn says of the task; one that reads slowly
+  /// makes the server wait.
   func passOn(_ bytes: [UInt8], of attempt: AttemptID) {
     guard let id = core.taskOnWire(attempt), let session = core.tasks[id]?.entry.session,
       let client = core.sessions[session]?.attached
     else { return }
-    say(.taskData(TaskBytesNotice(id: id.rawValue, bytes: WireCoding.base64(bytes))), to: client)
-    if let peer = peers[client], peer.unsentBytes > Self.clientBacklog, pausedForClient[attempt] == nil {
-      pausedForClient[attempt] = client
-      engine.pause(attempt)
+    clientBytes.append((client, attempt, TaskBytesNotice(id: id.rawValue, bytes: WireCoding.base64(bytes))))
+  }
+
+  func passOnGathered() {
+    for (client, attempt, notice) in clientBytes {
+      say(.taskData(notice), to: client)
+      if let peer = peers[client], peer.unsentBytes > Self.clientBacklog, pausedForClient[attempt] == nil {
+        pausedForClient[attempt] = client
+        engine.pause(attempt)
+      }
     }
+    clientBytes.removeAll(keepingCapacity: true)
   }
 
   private func unpauseTransfers(for client: PeerID) {

@@ -38,6 +38,7 @@ extension Daemon {
     effects += core.admit(at: now)
     commit()
     perform(effects)
+    passOnGathered()
     tellStates()
     tellProgress(now)
     listenAgain(now)

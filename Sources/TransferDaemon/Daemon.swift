@@ -84,6 +84,8 @@ final class Daemon {
   var progressed: [TaskID] = []
   var progressedSet: Set<TaskID> = []
   var nextProgress: BootInstant?
+  /// Body bytes of data tasks that this turn brought.
+  var clientBytes: [(client: PeerID, attempt: AttemptID, notice: TaskBytesNotice)] = []
   var pausedForClient: [AttemptID: PeerID] = [:]
   var hasBacklog = false
   var isStopping = false
