@@ -7,7 +7,7 @@ package enum Limits {
   package static let residentDetails = 2048
   /// A body shorter than this is not recorded before it is whole. Not more than the engine takes of a body that waits for
   /// its record.
-  package static let unrecordedBytes: Int64 = 256 << 10
+  package static let unrecordedBytes: Int64 = 128 << 10
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10
   /// A result that nobody collects is kept so long.

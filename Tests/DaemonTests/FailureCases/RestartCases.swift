@@ -192,6 +192,16 @@ import WireProtocol
     #expect(content.verify(try scene.bytes("result")) == nil)
   }
 
+  /// Row 16: nothing waits for a record that nobody writes, whatever its length.
+  @Test(arguments: [0, 1, 131_071, 131_072, 131_073, 200_000, 262_143, 262_144, 262_145])
+  func bodiesOfEveryLengthArrive(length: Int) throws {
+    let server = try LocalServer.start { _ in Response.generated(length: length, seed: 14).etag("\"a\"") }
+    defer { server.stop() }
+    let scene = try Scene()
+    #expect(try scene.ended(try scene.get(server.url("/file")), seconds: 10).state == "succeeded")
+    #expect(try scene.bytes("result") == GeneratedContent(length: length, seed: 14).allBytes)
+  }
+
   /// Row 17.
   @Test func whatHasFinishedIsStillListedAfterRestarts() throws {
     let server = try LocalServer.start { request in request.path == "/bad" ? .status(404) : ResumeCases.whole() }
