@@ -53,7 +53,7 @@ let package = Package(
 
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
-    library("BackgroundURLSession", ["FerryClient"]),
+    library("BackgroundURLSession", [.target(name: "FerryClient", condition: .when(platforms: [.linux]))]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // The decisions, in a world of faults.
@@ -78,6 +78,24 @@ let package = Package(
       exclude: ["Fixtures"]),
     tests("SimulationTests", ["TransferSimulation", "TransferCore"]),
     tests("TidyTests", []),
+
+    // What hostile bytes may do to us: fuzz targets as plain functions, replayed over the kept corpus as ordinary tests.
+    .target(
+      name: "FuzzTargets",
+      dependencies: [
+        "CCurl", "CLinux", "CSQLite", "CurlEngine", "LinuxSystem", "TransferCore", "TransferDaemon", "TransferStore",
+        "WireProtocol",
+      ],
+      path: "Fuzz/Targets", swiftSettings: settings),
+    tests("FuzzTests", ["FuzzTargets"]),
   ],
   cLanguageStandard: .gnu17
 )
+
+// The fuzzer's own program links only with its runtime: scripts/fuzz asks for it.
+if Context.environment["FERRY_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "ferry-fuzz", dependencies: ["FuzzTargets"], path: "Fuzz/Driver", swiftSettings: settings))
+  package.products.append(.executable(name: "ferry-fuzz", targets: ["ferry-fuzz"]))
+}

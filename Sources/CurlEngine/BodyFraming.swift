@@ -1,22 +1,22 @@
-import TransferCore
+package import TransferCore
 
 /// How long the response's body says it is (RFC 9112 section 6.3), and by what it ends.
-struct BodyFraming: Hashable {
+package struct BodyFraming: Hashable {
   /// Body bytes announced by Content-Length or Content-Range; nil where neither does.
-  var expected: Int64?
+  package var expected: Int64?
   /// Only the end of the connection delimits the body.
-  var endsWithConnection: Bool
+  package var endsWithConnection: Bool
   /// A length or a terminator proves that the body is whole. HTTP/2 without a length has an end of the stream, but
   /// libcurl does not tell it from a reset with NO_ERROR.
-  var isVerifiable: Bool
+  package var isVerifiable: Bool
 
-  enum Reading: Hashable {
+  package enum Reading: Hashable {
     case framing(BodyFraming)
     /// RFC 9112 section 6.3 rule 5: the message's length cannot be known.
     case contradiction(String)
   }
 
-  static func read(_ head: ResponseHead, method: String) -> Reading {
+  package static func read(_ head: ResponseHead, method: String) -> Reading {
     // RFC 9110 sections 6.4.1 and 9.3.2: these never carry content, whatever their fields say.
     if method == "HEAD" || head.status == 204 || head.status == 304 {
       return .framing(BodyFraming(expected: 0, endsWithConnection: false, isVerifiable: true))
@@ -35,7 +35,9 @@ struct BodyFraming: Hashable {
     if head.status == 206,
       case .range(let first, let last, _)? = head.headers["Content-Range"].flatMap(ContentRange.init)
     {
-      let count = last - first + 1
+      // "0-9223372036854775807/*" is good grammar, and one byte longer than a length can be.
+      let (count, isTooLong) = (last - first).addingReportingOverflow(1)
+      guard !isTooLong else { return .contradiction("The part's Content-Range is longer than any file.") }
       if let told = expected, told != count {
         return .contradiction("The part's Content-Range and Content-Length contradict each other.")
       }

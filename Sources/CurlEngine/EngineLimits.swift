@@ -43,4 +43,7 @@ enum EngineLimits {
   static let scanInterval: Duration = .seconds(1)
   /// Read ahead of an upload's source on a filesystem that can hang.
   static let readAheadBytes = 1024 * 1024
+  /// Body bytes that may wait unsent in a socket: enough to keep the wire busy between two turns of the loop, little
+  /// enough that what counts as sent has left.
+  static let unsentBytes: Int32 = 128 * 1024
 }

@@ -1,22 +1,24 @@
-import TransferCore
+package import TransferCore
 
 /// Collects the header lines of a response as libcurl hands them over, and says when the final block is in.
-struct HeaderCollector {
-  enum Step: Hashable {
+package struct HeaderCollector {
+  package enum Step: Hashable {
     case more
     /// The blank line after a block whose status is 200 or more.
     case final
     case failed(String)
   }
 
-  private(set) var status = 0
-  private(set) var httpVersion = ""
-  private(set) var headers = HeaderFields()
+  package private(set) var status = 0
+  package private(set) var httpVersion = ""
+  package private(set) var headers = HeaderFields()
   private var bytes = 0
   private var isFinal = false
 
+  package init() {}
+
   /// Takes one line with its line end. Lines after the final block are trailers: they are dropped.
-  mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
+  package mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
     if isFinal { return .more }
     // SAFETY: reads within the buffer, which libcurl keeps alive during its callback.
     var end = line.count

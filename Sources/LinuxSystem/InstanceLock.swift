@@ -16,7 +16,8 @@ package struct InstanceLock: ~Copyable, Sendable {
       self.socketPath = socketPath
     }
 
-    init?(parsing text: String) {
+    /// Nil unless the text is a whole record.
+    package init?(parsing text: String) {
       let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
       // The newline after the path says that the record is whole.
       guard lines.count >= 3, let processID = Int32(lines[0]), processID > 0, lines[1].hasPrefix("/") else {

@@ -1,10 +1,10 @@
-import LinuxSystem
-import TransferCore
+package import LinuxSystem
+package import TransferCore
 import WireProtocol
 
 /// One connected client: its bytes, in and out. It knows lines, not their meaning.
-final class Peer {
-  enum Arrival {
+package final class Peer {
+  package enum Arrival {
     /// A line without its newline.
     case line(ArraySlice<UInt8>)
     /// No more bytes come.
@@ -29,13 +29,15 @@ final class Peer {
   private var output: [UInt8] = []
   private var sent = 0
   var wantsWritable = false
+  /// It stands in the daemon's list of those to flush.
+  var isUnflushed = false
   /// Tasks that it watches one by one.
   var watched: [TaskID] = []
   /// Requests in work: their place in the order of arrival, and the id that the client gave.
   private var awaited: [Int64: Int64] = [:]
   private var lastRequest: Int64 = 0
 
-  init(id: PeerID, descriptor: consuming OwnedDescriptor, processID: Int32) {
+  package init(id: PeerID, descriptor: consuming OwnedDescriptor, processID: Int32) {
     self.id = id
     self.descriptor = descriptor.take()
     self.processID = processID
@@ -59,7 +61,7 @@ final class Peer {
   // MARK: In
 
   /// Reads what is there, within bounds: a peer that sends faster than we work waits in its own socket.
-  func receive(into scratch: inout [UInt8]) {
+  package func receive(into scratch: inout [UInt8]) {
     guard !sawEnd, input.count - consumed <= WireLimits.messageBytes else { return }
     compact()
     do throws(SystemError) {
@@ -74,7 +76,7 @@ final class Peer {
   }
 
   /// The next thing that arrived; nil when nothing complete is there.
-  func next() -> Arrival? {
+  package func next() -> Arrival? {
     if let newline = input[scanned...].firstIndex(of: 0x0A) {
       let line = input[consumed..<newline]
       consumed = newline + 1

@@ -1,12 +1,12 @@
-import TransferCore
-import WireProtocol
+package import TransferCore
+package import WireProtocol
 
 /// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal says
 /// what to change.
-enum RequestIntake {
+package enum RequestIntake {
   // MARK: Sessions
 
-  static func network(_ wire: WireNetwork) throws(WireError) -> NetworkSettings {
+  package static func network(_ wire: WireNetwork) throws(WireError) -> NetworkSettings {
     for text in [wire.httpProxy, wire.httpsProxy, wire.noProxy, wire.certificateFile] {
       try check(text, "a network setting", bytes: 4096)
     }
@@ -27,7 +27,7 @@ enum RequestIntake {
       maximumConnectionsPerHost: min(max(wire.maximumConnectionsPerHost ?? 6, 1), 64))
   }
 
-  static func sessionKey(_ parameters: SessionOpenParameters) throws(WireError) -> SessionKey {
+  package static func sessionKey(_ parameters: SessionOpenParameters) throws(WireError) -> SessionKey {
     for (text, name) in [(parameters.app, "app"), (parameters.identifier, "identifier")] {
       try check(text, name, bytes: WireLimits.identifierBytes)
       if text.isEmpty { throw WireError(.invalidParameters, "\(name) must not be empty.") }
@@ -38,7 +38,7 @@ enum RequestIntake {
   // MARK: Tasks
 
   /// - Parameter random: gives words for an Idempotency-Key.
-  static func draft(
+  package static func draft(
     _ wire: WireTaskSpecification, random: () -> UInt64
   ) throws(WireError) -> TaskDraft {
     guard let kind = TaskKind(rawValue: wire.kind) else {
@@ -85,14 +85,18 @@ enum RequestIntake {
       throw WireError(
         .invalidURL, "The URL has a space, a quote, a backslash or a character outside ASCII; percent-encode it.")
     }
+    guard let start = text.range(ofFirst: "://") else { return text }
+    // By bytes: all of them are ASCII by now.
+    let authority = text.utf8[start...].prefix {
+      $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
+    }
+    guard let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return text }
+    // As it was written: what is left without its credentials may look better than it was.
     guard Origin(url: text) != nil else {
       throw WireError(
         .invalidURL, "The URL must be an absolute http or https URL, for example https://example.org/file.")
     }
-    guard let start = text.range(ofFirst: "://") else { return text }
-    let authority = text[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-    guard let at = authority.lastIndex(of: "@") else { return text }
-    let credentials = percentDecoded(authority[..<at])
+    let credentials = percentDecoded(Substring(authority[..<at]))
     if !headers.contains("Authorization") {
       headers.set("Authorization", to: "Basic " + WireCoding.base64(credentials))
     }
@@ -196,7 +200,7 @@ enum RequestIntake {
     draft.isSuspended = wire.isSuspended ?? false
   }
 
-  static func change(_ wire: TaskUpdateParameters) throws(WireError) -> TaskChange {
+  package static func change(_ wire: TaskUpdateParameters) throws(WireError) -> TaskChange {
     try check(wire.description, "description", bytes: WireLimits.descriptionBytes, allowsControl: true)
     return TaskChange(
       taskDescription: wire.description, priority: try priority(wire.priority),
@@ -233,7 +237,7 @@ enum RequestIntake {
   private static func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-    default: Array("!#$%&'*+-.^_`|~".utf8).contains(byte)
+    default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
     }
   }
 
@@ -246,10 +250,12 @@ enum RequestIntake {
 extension String {
   /// The index behind the first occurrence of an ASCII text.
   fileprivate func range(ofFirst needle: String) -> Index? {
-    var index = startIndex
-    while index < endIndex {
-      if self[index...].hasPrefix(needle) { return self.index(index, offsetBy: needle.count) }
-      index = self.index(after: index)
+    guard let first = needle.utf8.first else { return nil }
+    var rest = Substring(self).utf8
+    while let index = rest.firstIndex(of: first) {
+      rest = rest[index...]
+      if rest.starts(with: needle.utf8) { return rest.index(index, offsetBy: needle.utf8.count) }
+      rest = rest.dropFirst()
     }
     return nil
   }
