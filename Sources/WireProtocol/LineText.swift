@@ -61,14 +61,14 @@ struct LineText {
     var text = value
     text.withUTF8 { utf8 in
       var clean = true
-      for unsafe byte in unsafe utf8 where byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+      for unsafebyte in unsafe utf8 where byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
         clean = false
         break
       }
       if clean {
         unsafe bytes.append(contentsOf: utf8)
       } else {
-        for unsafe byte in unsafe utf8 { escape(byte) }
+        for unsafebyte in unsafe utf8 { escape(byte) }
       }
     }
     bytes.append(UInt8(ascii: "\""))
