@@ -281,7 +281,7 @@ package struct EngineUnavailable: Error, Hashable {
 
   private func giveBack(_ easy: EasyHandle) {
     easy.reset()
-    if pool.count < EngineLimits.pooledHandles { pool.append(easy) }
+    if pool.count < EngineLimits.pooledHandles, easy.isReusable { pool.append(easy) }
   }
 
   private func startDeferred() {
