@@ -53,7 +53,7 @@ let package = Package(
 
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
-    library("BackgroundURLSession", ["FerryClient"]),
+    library("BackgroundURLSession", [.target(name: "FerryClient", condition: .when(platforms: [.linux]))]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // The decisions, in a world of faults.

@@ -23,8 +23,10 @@
 
     static func onlyBackgroundSessions() -> Never {
       fatalError(
-        "BackgroundURLSession carries background sessions only: use "
-          + "URLSessionConfiguration.background(withIdentifier:) with a delegate, or FoundationNetworking.URLSession for a transfer that ends with this process."
+        """
+        BackgroundURLSession carries background sessions only: use URLSessionConfiguration.background(withIdentifier:) \
+        with a delegate, or FoundationNetworking.URLSession for a transfer that ends with this process.
+        """
       )
     }
 

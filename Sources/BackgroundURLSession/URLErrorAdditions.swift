@@ -4,14 +4,14 @@
   // FoundationNetworking already has NSURLSessionTransferSizeUnknown, and Foundation
   // NSURLErrorBackgroundTaskCancelledReasonKey.
 
+  // swift-format-ignore: AlwaysUseLowerCamelCase
   /// The key of a download's resume data in an error's `userInfo`.
-  // swift-format-ignore: AlwaysUseLowerCamelCase
   public let NSURLSessionDownloadTaskResumeData = "NSURLSessionDownloadTaskResumeData"
+  // swift-format-ignore: AlwaysUseLowerCamelCase
   /// The key of an upload's resume data in an error's `userInfo`.
-  // swift-format-ignore: AlwaysUseLowerCamelCase
   public let NSURLSessionUploadTaskResumeData = "NSURLSessionUploadTaskResumeData"
-  /// The key of the reason why no network could be used in an error's `userInfo`.
   // swift-format-ignore: AlwaysUseLowerCamelCase
+  /// The key of the reason why no network could be used in an error's `userInfo`.
   public let NSURLErrorNetworkUnavailableReasonKey = "NSURLErrorNetworkUnavailableReasonKey"
 
   extension URLError {

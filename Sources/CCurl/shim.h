@@ -1,5 +1,7 @@
 #pragma once
 #include <curl/curl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <stddef.h>
 
@@ -99,4 +101,9 @@ static inline CURL *ccurl_next_done(CURLM *multi, CURLcode *result) {
     return message->easy_handle;
   }
   return NULL;
+}
+
+// A socket counts as writable only while less than so many bytes wait in it unsent (tcp(7)).
+static inline int ccurl_limit_unsent(curl_socket_t socket, int bytes) {
+  return setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }

@@ -78,7 +78,10 @@ private func openSocket(
   guard let user = unsafe user, let address = unsafe address else { return -1 }
   unsafe transfer(user).endLookup()
   let cloexec = Int32(SOCK_CLOEXEC.rawValue)
-  return unsafe socket(address.pointee.family, address.pointee.socktype | cloexec, address.pointee.protocol)
+  let opened = unsafe socket(address.pointee.family, address.pointee.socktype | cloexec, address.pointee.protocol)
+  // Else the kernel takes megabytes of an upload at once, and "sent" would mean little. Refused for other protocols.
+  if opened >= 0 { _ = ccurl_limit_unsent(opened, EngineLimits.unsentBytes) }
+  return opened
 }
 
 private func beginLookup(

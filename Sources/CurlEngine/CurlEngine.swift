@@ -281,7 +281,9 @@ package struct EngineUnavailable: Error, Hashable {
 
   private func giveBack(_ easy: EasyHandle) {
     easy.reset()
-    if pool.count < EngineLimits.pooledHandles, easy.isReusable { pool.append(easy) }
+    // After some HTTP/2 transfers libcurl 7.88 keeps the handle's receive buffer, and refuses its size from then on.
+    easy.set(CURLOPT_BUFFERSIZE, EngineLimits.receiveBufferBytes)
+    if pool.count < EngineLimits.pooledHandles, easy.status == CURLE_OK { pool.append(easy) }
   }
 
   private func startDeferred() {

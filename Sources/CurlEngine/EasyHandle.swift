@@ -44,12 +44,6 @@ import TransferCore
     collectErrorText()
   }
 
-  /// False: libcurl left the handle its receive buffer, which happens when its connection still carried another stream
-  /// (multi_done in lib/multi.c), and refuses to be told the buffer's size again.
-  var isReusable: Bool {
-    unsafe ccurl_set_long(raw, CURLOPT_BUFFERSIZE, EngineLimits.receiveBufferBytes) == CURLE_OK
-  }
-
   func set(_ option: CURLoption, _ value: Int) { note(option, unsafe ccurl_set_long(raw, option, value)) }
   func set(_ option: CURLoption, _ value: Bool) { set(option, value ? 1 : 0) }
   func set(_ option: CURLoption, bytes value: Int64) {

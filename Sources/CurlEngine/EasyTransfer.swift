@@ -228,7 +228,8 @@ final class EasyTransfer {
 
   /// False defers the look-up.
   func beginLookup() -> Bool {
-    if isLookingUp { return true }
+    // libcurl asks for an address in digits too, which costs no thread: it must not wait behind a resolver that hangs.
+    if isLookingUp || connectsToDigits { return true }
     guard context.roomForLookups > 0 else {
       isLookupDeferred = true
       return false
@@ -236,6 +237,15 @@ final class EasyTransfer {
     isLookingUp = true
     context.lookups += 1
     return true
+  }
+
+  private var connectsToDigits: Bool {
+    guard order.network.httpProxy == nil, order.network.httpsProxy == nil,
+      let host = Origin(url: order.request.url)?.host
+    else { return false }
+    var address = in6_addr()
+    if host.hasPrefix("[") { return true }
+    return unsafe inet_pton(AF_INET, host, &address) == 1
   }
 
   func endLookup() {

@@ -28,7 +28,7 @@ enum EngineLimits {
   static let pooledHandles = 64
   /// Of a body that can be continued so much is taken before the row says how. With what the kernel holds it is what a
   /// killed daemon fetches again; a commit is done before a fast network has brought it.
-  static let unrecordedBytes: Int64 = 256 * 1024
+  static let unrecordedBytes: Int64 = 128 * 1024
   /// A part file is synced when so many bytes are new …
   static let syncBytes: Int64 = 4 * 1024 * 1024
   /// … or the oldest new byte is this old.
@@ -43,4 +43,7 @@ enum EngineLimits {
   static let scanInterval: Duration = .seconds(1)
   /// Read ahead of an upload's source on a filesystem that can hang.
   static let readAheadBytes = 1024 * 1024
+  /// Body bytes that may wait unsent in a socket: enough to keep the wire busy between two turns of the loop, little
+  /// enough that what counts as sent has left.
+  static let unsentBytes: Int32 = 128 * 1024
 }

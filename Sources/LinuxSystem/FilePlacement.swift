@@ -102,6 +102,8 @@ package enum FilePlacement {
   private static func linkOver(
     _ part: String, _ identity: FileIdentity, _ path: String
   ) throws(SystemError) -> String {
+    // Where nothing is to be replaced, one call does it.
+    if unsafe Glibc.link(part, path) == 0 { return path }
     let second = part + ".placing"
     try Files.remove(second)
     try Syscall.retrying("link", path: second) { unsafe Glibc.link(part, second) }

@@ -7,6 +7,8 @@ import WireProtocol
 /// What each effect does to the outside world.
 extension Daemon {
   func carryOut(_ effect: Effect) {
+    // Whatever else a client hears comes behind the states before it.
+    if !changed.isEmpty, effect.isHeard { tellStates() }
     switch effect {
     case .reply(let token, let reply): answer(token, reply)
     case .announce(let id, let announcement): announce(id, announcement)
@@ -168,10 +170,25 @@ extension Daemon {
     finalizing[index].isBusy = true
   }
 
-  func removeFiles(_ paths: [String]) {
-    for path in paths {
-      files.worker(for: path, .names)?.submit { FileJobs.remove([path]) }
+  func removeFiles(_ paths: [String]) { removals += paths }
+
+  /// Files in one job: bounds how long an attempt waits for its own files behind it.
+  private static let removalBatch = 64
+
+  /// Hands over what the turn removes, one job for many files: a thread that is woken for each costs more than the call.
+  func removeGathered() {
+    guard !removals.isEmpty else { return }
+    var groups: [(worker: Worker, paths: [String])] = []
+    for path in removals {
+      guard let worker = files.worker(for: path, .names) else { continue }
+      if let index = groups.lastIndex(where: { $0.worker === worker && $0.paths.count < Self.removalBatch }) {
+        groups[index].paths.append(path)
+      } else {
+        groups.append((worker, [path]))
+      }
     }
+    removals.removeAll(keepingCapacity: true)
+    for (worker, paths) in groups { worker.submit { FileJobs.remove(paths) } }
   }
 
   // MARK: Telling clients
@@ -195,7 +212,7 @@ extension Daemon {
         progressed.append(id)
         if nextProgress == nil { nextProgress = BootInstant.now() + Self.progressInterval }
       }
-    case .state: announceState(id)
+    case .state: if changedSet.insert(id).inserted { changed.append(id) }
     case .resumed(let offset):
       let notice = TaskResumedNotice(id: id.rawValue, offset: offset, expected: core.tasks[id]?.entry.expected)
       for peer in audience(of: id) { say(.taskResumed(notice), to: peer) }
@@ -209,12 +226,19 @@ extension Daemon {
     }
   }
 
-  private func announceState(_ id: TaskID) {
-    let audience = audience(of: id)
-    guard !audience.isEmpty else { return }
-    snapshots([id]) { [unowned self] snapshots in
-      guard let snapshot = snapshots.first else { return }
-      for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
+  /// Tells the states that changed. A task that took several steps since the last time is told once, as it is now.
+  func tellStates() {
+    guard !changed.isEmpty else { return }
+    let ids = changed
+    changed.removeAll(keepingCapacity: true)
+    changedSet.removeAll(keepingCapacity: true)
+    for id in ids {
+      let audience = audience(of: id)
+      guard !audience.isEmpty else { continue }
+      snapshots([id]) { [unowned self] snapshots in
+        guard let snapshot = snapshots.first else { return }
+        for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
+      }
     }
   }
 
@@ -256,7 +280,7 @@ extension Daemon {
 
   func snapshot(_ id: TaskID, _ details: TaskDetails?, isFull: Bool = false) -> TaskSnapshot? {
     guard let cell = core.tasks[id] else { return nil }
-    return Snapshot.make(cell, details, in: core, at: Self.readClock(), isFull: isFull)
+    return Snapshot.make(cell, details, in: core, at: Self.readClock(randomWord: 0), isFull: isFull)
   }
 
   /// Snapshots of tasks that exist, in the given order; asks the store for what is not in memory.
@@ -277,6 +301,18 @@ extension Daemon {
     let number = lastReader
     readers[number] = body
     store.read(ids) { [mailbox] readings in mailbox.post(.read(number, readings)) }
+  }
+}
+
+extension Effect {
+  /// Some client hears of it, by more than the task's state.
+  fileprivate var isHeard: Bool {
+    switch self {
+    case .announce(_, let announcement): announcement != .state && announcement != .progress
+    case .reply, .offer, .endSession: true
+    case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles:
+      false
+    }
   }
 }
 

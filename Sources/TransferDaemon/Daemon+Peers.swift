@@ -32,7 +32,7 @@ extension Daemon {
         peer.registration = try loop.register(descriptor: peer.descriptor, interest: .readable) {
           [unowned self, unowned peer] readiness in
           if !readiness.isDisjoint(with: [.readable, .hangUp, .error]) { peer.receive(into: &scratch) }
-          if readiness.contains(.writable) { unflushed.append(peer.id) }
+          if readiness.contains(.writable) { flushLater(peer) }
         }
         peers[peer.id] = peer
         peerOrder.append(peer.id)
@@ -75,6 +75,12 @@ extension Daemon {
 
   private func send(_ line: [UInt8], to peer: Peer) {
     peer.send(line)
+    flushLater(peer)
+  }
+
+  private func flushLater(_ peer: Peer) {
+    guard !peer.isUnflushed else { return }
+    peer.isUnflushed = true
     unflushed.append(peer.id)
   }
 
@@ -86,6 +92,7 @@ extension Daemon {
     var effects: [Effect] = []
     for id in ids {
       guard let peer = peers[id] else { continue }
+      peer.isUnflushed = false
       let isWhole = peer.flush()
       let isStuck = peer.unsentBytes > WireLimits.unsentBytes
       if isStuck {
@@ -93,7 +100,7 @@ extension Daemon {
       }
       // One that is to go gets what its socket takes now, and no more of our time.
       if !isWhole || isStuck || peer.isClosing {
-        drop(peer, Self.readClock(), &effects)
+        drop(peer, Self.readClock(randomWord: random.next()), &effects)
         continue
       }
       let wantsWritable = peer.unsentBytes > 0
@@ -110,16 +117,24 @@ extension Daemon {
     }
   }
 
-  /// Body bytes of a data task go to the session's client; one that reads slowly makes the server wait.
+  /// Body bytes of a data task go to the session's client, behind what this turn says of the task; one that reads slowly
+  /// makes the server wait.
   func passOn(_ bytes: [UInt8], of attempt: AttemptID) {
     guard let id = core.taskOnWire(attempt), let session = core.tasks[id]?.entry.session,
       let client = core.sessions[session]?.attached
     else { return }
-    say(.taskData(TaskBytesNotice(id: id.rawValue, bytes: WireCoding.base64(bytes))), to: client)
-    if let peer = peers[client], peer.unsentBytes > Self.clientBacklog, pausedForClient[attempt] == nil {
-      pausedForClient[attempt] = client
-      engine.pause(attempt)
+    clientBytes.append((client, attempt, TaskBytesNotice(id: id.rawValue, bytes: WireCoding.base64(bytes))))
+  }
+
+  func passOnGathered() {
+    for (client, attempt, notice) in clientBytes {
+      say(.taskData(notice), to: client)
+      if let peer = peers[client], peer.unsentBytes > Self.clientBacklog, pausedForClient[attempt] == nil {
+        pausedForClient[attempt] = client
+        engine.pause(attempt)
+      }
     }
+    clientBytes.removeAll(keepingCapacity: true)
   }
 
   private func unpauseTransfers(for client: PeerID) {

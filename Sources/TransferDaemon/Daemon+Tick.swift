@@ -30,7 +30,7 @@ extension Daemon {
     }
     let began = BootInstant.now()
     hasBacklog = false
-    let now = Self.readClock()
+    let now = Self.readClock(randomWord: random.next())
     var effects: [Effect] = []
     gatherReports(now, &effects)
     gatherEngine(now, &effects)
@@ -38,8 +38,11 @@ extension Daemon {
     effects += core.admit(at: now)
     commit()
     perform(effects)
+    passOnGathered()
+    tellStates()
     tellProgress(now)
     listenAgain(now)
+    removeGathered()
     flushPeers()
     noteIdleness(now)
     turns.note(microseconds: (BootInstant.now() - began).nanosecondsClamped / 1000)
@@ -54,7 +57,10 @@ extension Daemon {
   // MARK: Gather
 
   private func gatherReports(_ now: ClockReading, _ effects: inout [Effect]) {
-    for report in mailbox.drain() {
+    // Reading the empty box would be a system call in every turn.
+    let reports = hasReports ? mailbox.drain() : []
+    hasReports = false
+    for report in reports {
       switch report {
       case .stored(let outcome): committed(outcome, now, &effects)
       case .read(let number, let readings): readers.removeValue(forKey: number)?(readings)
@@ -239,9 +245,11 @@ extension Daemon {
       submitNextBatch()
       guard isCommitInFlight || firstGated < gated.count, failedBatch == nil else { break }
       do throws(SystemError) { try loop.wait(until: end) } catch { break }
-      gatherReports(Self.readClock(), &effects)
+      gatherReports(Self.readClock(randomWord: random.next()), &effects)
       nextBatch.changes += core.takeChanges()
     }
+    removeGathered()
+    tellStates()
     for id in peerOrder {
       say(.goodbye(GoodbyeNotice(reason: "the daemon stops")), to: id)
       _ = peers[id]?.flush()

@@ -71,10 +71,21 @@ final class Daemon {
 
   // The tick.
   var scratch = [UInt8](repeating: 0, count: 64 << 10)
+  /// Other threads have reported something.
+  var hasReports = false
+  /// Files to remove at the end of the turn.
+  var removals: [String] = []
+  /// For the core's choices, none of which is a secret: seeded by the kernel once, not asked in every turn.
+  var random = RandomWords(seed: Clocks.randomWord())
   var engineEvents: [EngineEvent] = []
+  /// Tasks whose state changed in this turn, still to be told.
+  var changed: [TaskID] = []
+  var changedSet: Set<TaskID> = []
   var progressed: [TaskID] = []
   var progressedSet: Set<TaskID> = []
   var nextProgress: BootInstant?
+  /// Body bytes of data tasks that this turn brought.
+  var clientBytes: [(client: PeerID, attempt: AttemptID, notice: TaskBytesNotice)] = []
   var pausedForClient: [AttemptID: PeerID] = [:]
   var hasBacklog = false
   var isStopping = false
@@ -101,7 +112,7 @@ final class Daemon {
       bridge = try EventLoopBridge(loop)
       engine = try bridge.makeEngine()
       let bootID = try Clocks.bootID()
-      let reading = Self.readClock()
+      let reading = Self.readClock(randomWord: Clocks.randomWord())
       let (core, effects) = Core.restoring(
         state, Core.Configuration(managedFolder: options.managedFolder, bootID: bootID), at: reading)
       self.core = core
@@ -117,13 +128,14 @@ final class Daemon {
     sweep(options)
   }
 
-  static func readClock() -> ClockReading {
-    ClockReading(
-      boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: Clocks.randomWord())
+  static func readClock(randomWord: UInt64) -> ClockReading {
+    ClockReading(boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: randomWord)
   }
 
   private func watchBasics() throws(SystemError) {
-    _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { _ in }
+    _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { [unowned self] _ in
+      hasReports = true
+    }
     _ = try loop.register(descriptor: mountWatch.raw, interest: .priority) { [unowned self] _ in files.refresh() }
     listening = try loop.register(descriptor: listener.descriptor, interest: .readable) { [unowned self] _ in
       acceptPeers()

@@ -12,7 +12,8 @@ enum FileJobs {
 
   /// Looks at the files of one batch. Sources are pinned durably: a task that is accepted finds its body after a power cut.
   static func prepare(_ orders: [PrepareOrder], sources: String) -> [PreparedTask] {
-    let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources)) }
+    var folders: [String: Folder] = [:]
+    let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources, &folders)) }
     guard orders.contains(where: { $0.sourcePath != nil || $0.body != nil }) else { return prepared }
     do throws(SystemError) {
       try Files.syncDirectory(sources)
@@ -23,10 +24,12 @@ enum FileJobs {
     }
   }
 
-  private static func prepare(_ order: PrepareOrder, sources: String) -> PreparedTask.Outcome {
+  private static func prepare(
+    _ order: PrepareOrder, sources: String, _ folders: inout [String: Folder]
+  ) -> PreparedTask.Outcome {
     var destination = order.destination
     if case .file(let path, let collision) = order.destination {
-      switch canonical(path, collision) {
+      switch canonical(path, collision, &folders) {
       case .success(let canonical): destination = .file(path: canonical, collision: collision)
       case .failure(let refusal): return .refused(refusal.refusal)
       }
@@ -60,25 +63,44 @@ enum FileJobs {
     }
   }
 
-  private struct Refused: Error { var refusal: Refusal }
+  private struct Refused: Error {
+    var refusal: Refusal
+    init(_ name: Refusal.Name, _ text: String) { refusal = Refusal(name, text) }
+  }
+
+  /// The real path of a folder in which files can be made, or why there can be none. Asked once a batch.
+  private typealias Folder = Swift.Result<String, Refused>
+
+  private static func folder(_ parent: String) -> Folder {
+    guard let resolved = unsafe realpath(parent, nil) else {
+      return .failure(
+        Refused(.destinationUnusable, "The folder \(parent) cannot be used: \(SystemError.name(of: errno))."))
+    }
+    defer { unsafe free(resolved) }
+    let folder = unsafe String(cString: resolved)
+    guard unsafe access(folder, W_OK | X_OK) == 0 else {
+      return .failure(
+        Refused(.destinationUnusable, "The folder \(folder) cannot be written: \(SystemError.name(of: errno))."))
+    }
+    return .success(folder)
+  }
 
   /// The destination with its folder's real path, so that two spellings of one place are one claim.
-  private static func canonical(_ path: String, _ collision: CollisionRule) -> Swift.Result<String, Refused> {
-    func refuse(_ name: Refusal.Name, _ text: String) -> Swift.Result<String, Refused> {
-      .failure(Refused(refusal: Refusal(name, text)))
-    }
+  private static func canonical(
+    _ path: String, _ collision: CollisionRule, _ folders: inout [String: Folder]
+  ) -> Swift.Result<String, Refused> {
+    func refuse(_ name: Refusal.Name, _ text: String) -> Swift.Result<String, Refused> { .failure(Refused(name, text)) }
     let name = Files.lastComponent(of: path)
     guard path.hasPrefix("/"), !name.isEmpty, name != ".", name != "..", name.utf8.count <= 255 else {
       return refuse(.destinationUnusable, "The destination must be the absolute path of a file.")
     }
     let parent = Files.parent(of: path)
-    guard let resolved = unsafe realpath(parent, nil) else {
-      return refuse(.destinationUnusable, "The folder \(parent) cannot be used: \(SystemError.name(of: errno)).")
-    }
-    defer { unsafe free(resolved) }
-    let folder = unsafe String(cString: resolved)
-    guard unsafe access(folder, W_OK | X_OK) == 0 else {
-      return refuse(.destinationUnusable, "The folder \(folder) cannot be written: \(SystemError.name(of: errno)).")
+    let known = folders[parent] ?? Self.folder(parent)
+    folders[parent] = known
+    let folder: String
+    switch known {
+    case .success(let path): folder = path
+    case .failure(let refusal): return .failure(refusal)
     }
     let target = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
     var status = stat()

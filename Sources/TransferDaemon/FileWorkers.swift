@@ -22,20 +22,42 @@ final class FileWorkers {
   /// Jobs that may wait for one filesystem: beyond it the mount is taken for dead, and calls are refused.
   private static let backlog = 50_000
 
+  /// Folders whose filesystem is remembered: walking the table costs more than the rest of handing a small file over.
+  private static let knownFolders = 1024
+
   private var workers: [Key: Worker] = [:]
   private var map: FilesystemMap
+  private var byFolder: [String: Filesystem?] = [:]
+  private var mountPoints: Set<String> = []
 
-  init() throws(SystemError) { map = try FilesystemMap.current() }
+  init() throws(SystemError) {
+    map = try FilesystemMap.current()
+    mountPoints = Set(map.filesystems.map(\.mountPoint))
+  }
 
   /// The mount table changed.
   func refresh() {
-    if let fresh = try? FilesystemMap.current() { map = fresh }
+    guard let fresh = try? FilesystemMap.current() else { return }
+    map = fresh
+    byFolder.removeAll()
+    mountPoints = Set(map.filesystems.map(\.mountPoint))
   }
 
-  func isLocal(_ path: String) -> Bool { map.filesystem(of: path)?.isLocal ?? false }
+  func isLocal(_ path: String) -> Bool { filesystem(of: path)?.isLocal ?? false }
+
+  private func filesystem(of path: String) -> Filesystem? {
+    // A file may be a mount point of its own.
+    if mountPoints.contains(path) { return map.filesystem(of: path) }
+    let folder = Files.parent(of: path)
+    if let known = byFolder[folder] { return known }
+    let found = map.filesystem(of: path)
+    if byFolder.count >= Self.knownFolders { byFolder.removeAll() }
+    byFolder[folder] = .some(found)
+    return found
+  }
 
   func worker(for path: String, _ work: Work) -> Worker? {
-    let key = Key(mount: map.filesystem(of: path)?.mountID ?? -1, work: work)
+    let key = Key(mount: filesystem(of: path)?.mountID ?? -1, work: work)
     if let worker = workers[key] { return worker }
     guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else { return nil }
     workers[key] = worker

@@ -29,6 +29,8 @@ package final class Peer {
   private var output: [UInt8] = []
   private var sent = 0
   var wantsWritable = false
+  /// It stands in the daemon's list of those to flush.
+  var isUnflushed = false
   /// Tasks that it watches one by one.
   var watched: [TaskID] = []
   /// Requests in work: their place in the order of arrival, and the id that the client gave.

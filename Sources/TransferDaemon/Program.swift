@@ -17,7 +17,8 @@ package enum DaemonProgram {
     ferryd \(Daemon.version) - carries transfers past the life of the program that asked for them
 
     Usage: ferryd [--foreground]     run here, log to standard error, end with Ctrl-C
-           ferryd --supervise        run detached from a client: start the daemon, and again when it crashes
+           ferryd --supervise        start the daemon, and again when it crashes
+           ferryd --detach           the same in a session of its own; returns when the daemon runs
            ferryd --version | --help
 
     With sockets from systemd (LISTEN_FDS) the daemon takes the first and ends when it has nothing to do.
@@ -31,6 +32,7 @@ package enum DaemonProgram {
     case ["--version"]: return write("ferryd \(Daemon.version)\n", to: STDOUT_FILENO, 0)
     case ["--help"]: return write(help, to: STDOUT_FILENO, 0)
     case ["--supervise"]: return resolve { Supervisor.run($0) }
+    case ["--detach"]: return resolve { Supervisor.detach($0) }
     case ["--supervised"]: return resolve { runDaemon($0, isForeground: false) }
     case ["--foreground"], []: return resolve { runDaemon($0, isForeground: true) }
     default:

@@ -85,14 +85,18 @@ package enum RequestIntake {
       throw WireError(
         .invalidURL, "The URL has a space, a quote, a backslash or a character outside ASCII; percent-encode it.")
     }
+    guard let start = text.range(ofFirst: "://") else { return text }
+    // By bytes: all of them are ASCII by now.
+    let authority = text.utf8[start...].prefix {
+      $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
+    }
+    guard let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return text }
+    // As it was written: what is left without its credentials may look better than it was.
     guard Origin(url: text) != nil else {
       throw WireError(
         .invalidURL, "The URL must be an absolute http or https URL, for example https://example.org/file.")
     }
-    guard let start = text.range(ofFirst: "://") else { return text }
-    let authority = text[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-    guard let at = authority.lastIndex(of: "@") else { return text }
-    let credentials = percentDecoded(authority[..<at])
+    let credentials = percentDecoded(Substring(authority[..<at]))
     if !headers.contains("Authorization") {
       headers.set("Authorization", to: "Basic " + WireCoding.base64(credentials))
     }
@@ -233,7 +237,7 @@ package enum RequestIntake {
   private static func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-    default: Array("!#$%&'*+-.^_`|~".utf8).contains(byte)
+    default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
     }
   }
 
@@ -246,10 +250,12 @@ package enum RequestIntake {
 extension String {
   /// The index behind the first occurrence of an ASCII text.
   fileprivate func range(ofFirst needle: String) -> Index? {
-    var index = startIndex
-    while index < endIndex {
-      if self[index...].hasPrefix(needle) { return self.index(index, offsetBy: needle.count) }
-      index = self.index(after: index)
+    guard let first = needle.utf8.first else { return nil }
+    var rest = Substring(self).utf8
+    while let index = rest.firstIndex(of: first) {
+      rest = rest[index...]
+      if rest.starts(with: needle.utf8) { return rest.index(index, offsetBy: needle.utf8.count) }
+      rest = rest.dropFirst()
     }
     return nil
   }

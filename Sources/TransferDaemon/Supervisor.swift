@@ -9,6 +9,30 @@ enum Supervisor {
   private static let healthyLife = Duration.seconds(10)
   private static let longestPause = Duration.seconds(10)
 
+  /// Starts a supervisor that belongs to nobody, and returns when its daemon has the lock, or the status with which it
+  /// ended before: so a client that starts a daemon learns why it could not start, and keeps no child.
+  static func detach(_ directories: FerryDirectories) -> Int32 {
+    do throws(SystemError) {
+      let supervisor = try ChildProcess.spawn(
+        path: try ChildProcess.executablePath(), arguments: ["ferryd", "--supervise"],
+        environment: ProcessEnvironment.current(), directory: "/", newSession: true)
+      let loop = try EventLoop()
+      let end = BootInstant.now() + longestPause
+      while BootInstant.now() < end {
+        if let status = try ChildProcess.reap(supervisor) {
+          if case .exited(let code) = status { return code }
+          return ExitStatus.failure
+        }
+        if try InstanceLock.isHeld(directories.lockPath) { return 0 }
+        try loop.wait(until: .now() + .milliseconds(2))
+      }
+      return 0
+    } catch {
+      try? Syscall.writeAll(STDERR_FILENO, Array("ferryd: \(error)\n".utf8))
+      return ExitStatus.failure
+    }
+  }
+
   /// Returns the exit status of the program.
   static func run(_ directories: FerryDirectories) -> Int32 {
     do throws(SystemError) {

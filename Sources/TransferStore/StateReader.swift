@@ -6,6 +6,8 @@ struct StateReader {
   private var state = StoredState()
   /// Where each session stands in `state.sessions`.
   private var places: [SessionID: Int] = [:]
+  /// Tasks of one server stand together: one text for all of them in place of one each.
+  private var lastOrigin = ""
 
   /// Reads all, then moves what could not be read out of the way.
   static func read(_ connection: Connection) throws(StoreError) -> StoredState {
@@ -60,7 +62,8 @@ struct StateReader {
       let rowID = rows.integerValue(0) ?? 0
       state.lastTaskID = max(state.lastTaskID, TaskID(rawValue: rowID))
       do throws(RowFault) {
-        let entry = try TaskEntry.read(from: rows)
+        var entry = try TaskEntry.read(from: rows)
+        if entry.origin == lastOrigin { entry.origin = lastOrigin } else { lastOrigin = entry.origin }
         if session?.id != entry.session { session = places[entry.session].map { (entry.session, $0) } }
         guard let place = session?.place else { throw RowFault("its session \(entry.session) is not there") }
         let key = try rows.nextText()

@@ -76,7 +76,10 @@ package final class TransferStore {
   }
 
   private func read() throws(StoreError) -> StoredState {
-    let state = try StateReader.read(try opened().connection)
+    let connection = try opened().connection
+    let state = try StateReader.read(connection)
+    // Reading every row has filled the page cache with what nobody asks for again soon.
+    try connection.execute("PRAGMA shrink_memory")
     highWater = HighWater(task: state.lastTaskID, session: state.lastSessionID)
     return state
   }

@@ -36,15 +36,45 @@ package enum WireCoding {
   }
 
   package static func encodeResult(id: Int64, _ result: some Encodable & Sendable) -> Data {
-    encode(ResultEnvelope(id: id, result: result))
+    Data(line(id: id, result: result))
   }
 
   package static func encodeError(id: Int64?, _ error: WireError) -> Data {
-    encode(ErrorEnvelope(id: id, error: error))
+    Data(line(id: id, error: error))
   }
 
   package static func encodeNotification(_ notification: DaemonNotification) -> Data {
-    encode(NotificationEnvelope(notification: notification))
+    Data(line(notification))
+  }
+
+  /// One line, its newline included.
+  package static func line(id: Int64, result: some Encodable & Sendable) -> [UInt8] {
+    guard let result = result as? any LineWritable else { return Array(encode(ResultEnvelope(id: id, result: result))) }
+    return line { line in
+      line.member("id", id)
+      line.member("result", result)
+    }
+  }
+
+  package static func line(id: Int64?, error: WireError) -> [UInt8] {
+    Array(encode(ErrorEnvelope(id: id, error: error)))
+  }
+
+  package static func line(_ notification: DaemonNotification) -> [UInt8] {
+    line { line in
+      line.member("method", notification.name.rawValue)
+      line.member("params", notification)
+    }
+  }
+
+  private static func line(_ members: (inout LineText) -> Void) -> [UInt8] {
+    var line = LineText(capacity: 1024)
+    line.object { line in
+      line.member("jsonrpc", "2.0")
+      members(&line)
+    }
+    line.append("\n")
+    return line.bytes
   }
 
   // MARK: The client's side
@@ -270,9 +300,7 @@ private struct RequestEnvelope: Codable {
   }
 }
 
-private struct NotificationEnvelope: Encodable {
-  var notification: DaemonNotification
-
+private enum NotificationEnvelope {
   static func decode(
     _ name: DaemonNotification.Name, _ container: KeyedDecodingContainer<EnvelopeKey>
   ) throws -> DaemonNotification {
@@ -287,23 +315,6 @@ private struct NotificationEnvelope: Encodable {
     case .delivery: .delivery(try params(DeliveryNotice.self))
     case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
     case .goodbye: .goodbye(try params(GoodbyeNotice.self))
-    }
-  }
-
-  func encode(to encoder: any Encoder) throws {
-    var container = encoder.container(keyedBy: EnvelopeKey.self)
-    try container.encode("2.0", forKey: .jsonrpc)
-    try container.encode(notification.name, forKey: .method)
-    switch notification {
-    case .taskProgress(let notice): try container.encode(notice, forKey: .params)
-    case .taskState(let notice): try container.encode(notice, forKey: .params)
-    case .taskResumed(let notice): try container.encode(notice, forKey: .params)
-    case .taskResponse(let notice): try container.encode(notice, forKey: .params)
-    case .taskData(let notice): try container.encode(notice, forKey: .params)
-    case .taskRemoved(let notice): try container.encode(notice, forKey: .params)
-    case .delivery(let notice): try container.encode(notice, forKey: .params)
-    case .sessionEnded(let notice): try container.encode(notice, forKey: .params)
-    case .goodbye(let notice): try container.encode(notice, forKey: .params)
     }
   }
 }

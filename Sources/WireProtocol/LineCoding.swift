@@ -7,19 +7,6 @@ extension WireCoding {
     try decodeRequest(Data(line))
   }
 
-  /// One line, its newline included.
-  package static func line(id: Int64, result: some Encodable & Sendable) -> [UInt8] {
-    [UInt8](encodeResult(id: id, result))
-  }
-
-  package static func line(id: Int64?, error: WireError) -> [UInt8] {
-    [UInt8](encodeError(id: id, error))
-  }
-
-  package static func line(_ notification: DaemonNotification) -> [UInt8] {
-    [UInt8](encodeNotification(notification))
-  }
-
   package static func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
   /// Nil when the text is not base 64.

@@ -105,9 +105,9 @@ struct EndToEndTests {
     gates[0].open()
     #expect(await Self.blocking { gates[1].waitForWaiters() })
 
-    let second = home.newProcess()
     let watcher = Watcher()
-    let tasks = await second.session(watcher).allTasks
+    let (second, next) = try await Self.nextProcess(home, watcher)
+    let tasks = await next.allTasks
     #expect(tasks.map(\.taskIdentifier) == [1])
     let found = try #require(tasks.first as? URLSessionDownloadTask)
     #expect(found.taskDescription == "lesson")
@@ -122,7 +122,7 @@ struct EndToEndTests {
     #expect(end.number == 1 && end.status == 200 && end.error == nil)
     #expect(found.countOfBytesReceived == Int64(Self.length))
     try await watcher.first { if case .finishEvents = $0 { () } else { nil } }
-    #expect(await second.session(watcher).allTasks.isEmpty)
+    #expect(await next.allTasks.isEmpty)
     #expect(server.requests.count == 1)
     #expect(server.requests.allSatisfy { $0.head.headers["Range"] == nil })
     try await eventually("the delivered file is removed") { !FileManager.default.fileExists(atPath: path) }
@@ -153,9 +153,9 @@ struct EndToEndTests {
     first.endProcess()
     try FileManager.default.removeItem(at: source)
 
-    let second = home.newProcess()
     let watcher = Watcher()
-    let found = try #require(await second.session(watcher).allTasks.first as? URLSessionUploadTask)
+    let (second, next) = try await Self.nextProcess(home, watcher)
+    let found = try #require(await next.allTasks.first as? URLSessionUploadTask)
     #expect(found.countOfBytesSent >= seen)
     #expect(found.countOfBytesExpectedToSend == 5_000_000)
     gate.open()
@@ -259,9 +259,8 @@ struct EndToEndTests {
     await withCheckedContinuation { done in session.getAllTasks { _ in done.resume() } }
     registry.endProcess()
 
-    let next = home.newProcess()
     let nextWatcher = Watcher()
-    let nextSession = next.session(nextWatcher)
+    let (next, nextSession) = try await Self.nextProcess(home, nextWatcher)
     #expect(await nextSession.allTasks.isEmpty)
     #expect(nextSession.downloadTask(with: try #require(URL(string: server.url("/missing")))).taskIdentifier == 3)
     nextSession.invalidateAndCancel()
@@ -318,6 +317,24 @@ struct EndToEndTests {
     #expect(error == nil)
     #expect(isWhole(received.withLock { $0 }))
     registry.endProcess()
+  }
+
+  /// A process that comes after one that ended. Unlike a real end, `endProcess` takes a moment.
+  private static func nextProcess(
+    _ home: DaemonHome, _ watcher: Watcher
+  ) async throws -> (SessionRegistry, URLSession) {
+    let found = Mutex<(SessionRegistry, URLSession)?>(nil)
+    try await eventually("the session is free") {
+      let registry = home.newProcess()
+      let session = registry.session(watcher)
+      guard session.attached.id != nil else {
+        registry.endProcess()
+        return false
+      }
+      found.withLock { $0 = (registry, session) }
+      return true
+    }
+    return try #require(found.withLock { $0 })
   }
 
   /// Off the cooperative pool, which a wait must not block.

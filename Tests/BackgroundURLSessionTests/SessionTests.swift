@@ -314,15 +314,27 @@ struct SessionTests {
     #expect(await recorder.messages(2) == ["created -1", "complete -1 -1002"])
   }
 
-  @Test("a request body that the daemon cannot carry is refused, not dropped")
-  func bodyOfDownload() async {
+  @Test("a request's body goes with it; one that cannot is refused, not dropped")
+  func bodyOfRequest() async {
     let stage = Stage()
     let recorder = Recorder()
     let session = stage.session(recorder)
     var request = URLRequest(url: url)
-    request.httpBody = Data([1])
+    request.httpMethod = "POST"
+    request.httpBody = Data([1, 2])
+    _ = session.dataTask(with: request)
+    guard case .taskEnqueue(let enqueue) = stage.daemon.requests.last else {
+      Issue.record("no enqueue")
+      return
+    }
+    #expect(enqueue.tasks[0].body == "AQI=")
+    request.httpBody = Data(count: WireLimits.bodyBytes + 1)
     session.dataTask(with: request).resume()
-    #expect(await recorder.messages(2).last == "complete -1 -1002")
+    request.httpBody = nil
+    request.httpBodyStream = InputStream(data: Data([1]))
+    session.downloadTask(with: request).resume()
+    #expect(
+      await recorder.messages(5).filter { $0.hasPrefix("complete") } == ["complete -1 -1103", "complete -2 -1002"])
   }
 
   @Test("what is too long for a message is refused before it costs the connection")

@@ -67,6 +67,39 @@ import WireProtocol
     try #require(result.status == .exited(code: 0), "\(result.errors)")
   }
 
+  enum Moment: String, CaseIterable {
+    case beforePlacing = "file.place:1:kill"
+    case afterPlacing = "folder.fsync:1:kill"
+  }
+
+  /// Placing is repeated after a kill, and must find what it had done.
+  @Test(arguments: Moment.allCases, ["fail", "replace", "rename"])
+  func aKillAroundPlacingMakesNoSecondFile(_ moment: Moment, _ collision: String) throws {
+    let content = GeneratedContent(length: 300_000, seed: 6)
+    let server = try LocalServer.start { _ in .generated(length: content.length, seed: content.seed).etag("\"v\"") }
+    defer { server.stop() }
+    let home = try DaemonHome()
+    let first = try home.startForeground(["FERRY_FAULT": moment.rawValue])
+    let client = try home.connect()
+    let session = try client.open("s", collects: false)
+    var specification = WireTaskSpecification.download(server.url("/f"), to: home.out + "/f")
+    specification.collision = collision
+    if collision != "fail" { try Files.atomicWrite(home.out + "/f", Array("was here before".utf8)) }
+    let id = try client.enqueue(specification, in: session)
+    #expect(try first.wait() == .signalled(number: SIGKILL))
+    try home.startForeground()
+    let task = try home.waitForEnd(of: id)
+    #expect(task.state == "succeeded", "\(task)")
+    expectContent(task.file, content)
+    let expected = collision == "rename" ? 2 : 1
+    try eventually(
+      "only results: \(DaemonHome.names(in: home.out))",
+      is: {
+        DaemonHome.names(in: home.out).count == expected
+      })
+    if collision == "rename" { #expect(try readText(home.out + "/f") == "was here before") }
+  }
+
   /// The client dies in its handling of a result: the next process is offered the same one, and the file is there.
   @Test func aKilledClientsResultIsOfferedToTheNext() throws {
     let content = GeneratedContent(length: 400_000, seed: 5)

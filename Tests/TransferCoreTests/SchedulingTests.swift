@@ -206,8 +206,9 @@ import Testing
       switch words.next() % 8 {
       case 0...2:
         let record = DeliveryRecord(
-          session: SessionID(rawValue: 1), number: DeliveryNumber(rawValue: next), kind: .completion,
-          task: TaskID(rawValue: next / 2), queuedAt: WallInstant(milliseconds: 0))
+          session: SessionID(rawValue: 1), number: DeliveryNumber(rawValue: next),
+          kind: next % 2 == 0 ? .file : .completion, task: TaskID(rawValue: next / 2),
+          queuedAt: WallInstant(milliseconds: 0))
         next += Int64(1 + words.next() % 3)
         queue.append(record)
         model.append((record, false))
@@ -220,7 +221,11 @@ import Testing
         let place = model.firstIndex { $0.record.number == number }
         #expect(queue.contains(number) == (place != nil))
         #expect(queue.acknowledge(number) == place.map { model[$0].record })
-        if let place { model.remove(at: place) }
+        if let place {
+          let record = model.remove(at: place).record
+          // With a task's last word goes what was queued of it before.
+          if record.kind == .completion { model.removeAll { $0.record.task == record.task } }
+        }
       case 6:
         let task = TaskID(rawValue: Int64(words.next() % UInt64(next)) / 2)
         #expect(queue.removeAll(of: task) == model.filter { $0.record.task == task }.map(\.record))

@@ -85,7 +85,7 @@ struct DaemonDialer: Sendable {
 
   static let executableName = "ferryd"
 
-  /// Starts `ferryd --supervise` in a session of its own and returns its process id.
+  /// Starts `ferryd --detach`, which ends when a daemon runs that is nobody's child; returns its process id.
   func start() throws(ConnectionFailure) -> Int32 {
     let candidates = executableCandidates()
     guard let path = candidates.first(where: { unsafe access($0, X_OK) == 0 }) else {
@@ -95,7 +95,7 @@ struct DaemonDialer: Sendable {
     }
     do {
       return try ChildProcess.spawn(
-        path: path, arguments: [Self.executableName, "--supervise"], environment: daemonEnvironment(), directory: "/",
+        path: path, arguments: [Self.executableName, "--detach"], environment: daemonEnvironment(), directory: "/",
         newSession: true)
     } catch {
       throw .daemonUnavailable("ferryd could not be started: \(error)")

@@ -168,7 +168,8 @@ package struct Admission: Hashable, Sendable {
     for index in lanes.indices where lanes[index].origin == origin { hold(Int32(index), until: moment) }
   }
 
-  private mutating func hold(_ lane: Int32, until moment: BootInstant) {
+  /// Nothing of the lane starts before then.
+  package mutating func hold(_ lane: Int32, until moment: BootInstant) {
     if let notBefore = lanes[Int(lane)].notBefore, notBefore >= moment { return }
     lanes[Int(lane)].notBefore = moment
     delayed.push(Delayed(at: moment, sleeper: .lane(lane)))

@@ -253,7 +253,7 @@ extension Core {
     switch destination {
     case .managed: return managedPath(id, app: app)
     case .file(let path, _):
-      guard let slash = path.lastIndex(of: "/") else { return "\(path).ferry-\(id)" }
+      guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "\(path).ferry-\(id)" }
       // 255 bytes bound a name (POSIX NAME_MAX), and the final name may use all of them.
       return "\(path[...slash]).ferry-\(id).part"
     }

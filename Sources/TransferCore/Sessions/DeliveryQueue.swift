@@ -6,14 +6,17 @@ package struct DeliveryQueue: Hashable, Sendable {
   /// Index of the first one that was not offered to the present client.
   private var firstUnoffered = 0
   package private(set) var count = 0
-  /// Those that were offered to the present client and not acknowledged.
+  /// How many were offered to the present client and not acknowledged.
   package private(set) var outstanding = 0
+  /// Results of each task that are here: most tasks that are looked for have none.
+  private var perTask: [TaskID: Int] = [:]
 
   package init() {}
 
   package init(_ records: [DeliveryRecord]) {
     items = records
     count = records.count
+    for record in records { note(record) }
   }
 
   package var isEmpty: Bool { count == 0 }
@@ -21,6 +24,20 @@ package struct DeliveryQueue: Hashable, Sendable {
   package mutating func append(_ record: DeliveryRecord) {
     items.append(record)
     count += 1
+    note(record)
+  }
+
+  private mutating func note(_ record: DeliveryRecord) {
+    if let task = record.task { perTask[task, default: 0] += 1 }
+  }
+
+  private mutating func take(at index: Int) {
+    guard let record = items[index] else { return }
+    items[index] = nil
+    count -= 1
+    if index < firstUnoffered { outstanding -= 1 }
+    guard let task = record.task, let left = perTask[task] else { return }
+    perTask[task] = left > 1 ? left - 1 : nil
   }
 
   /// A new client is offered everything again, with the same numbers.
@@ -45,19 +62,21 @@ package struct DeliveryQueue: Hashable, Sendable {
   /// its task; nothing of that task is left then.
   package mutating func acknowledge(_ number: DeliveryNumber) -> DeliveryRecord? {
     guard let index = index(of: number), let record = items[index] else { return nil }
-    take(index)
-    if record.kind == .completion, index > front, items[index - 1]?.task == record.task { take(index - 1) }
+    take(at: index)
+    if record.kind == .completion, index > front, items[index - 1]?.task == record.task { take(at: index - 1) }
     trim()
     return record
   }
 
   /// Takes the results of one task out.
   package mutating func removeAll(of task: TaskID) -> [DeliveryRecord] {
+    guard perTask[task] != nil else { return [] }
     var removed: [DeliveryRecord] = []
     for index in front..<items.count {
       guard let record = items[index], record.task == task else { continue }
-      take(index)
+      take(at: index)
       removed.append(record)
+      if perTask[task] == nil { break }
     }
     trim()
     return removed
@@ -65,17 +84,9 @@ package struct DeliveryQueue: Hashable, Sendable {
 
   package func contains(_ number: DeliveryNumber) -> Bool { index(of: number) != nil }
 
-  package func contains(_ task: TaskID) -> Bool {
-    items[front...].contains { $0?.task == task }
-  }
+  package func contains(_ task: TaskID) -> Bool { perTask[task] != nil }
 
   package var records: [DeliveryRecord] { items[front...].compactMap { $0 } }
-
-  private mutating func take(_ index: Int) {
-    items[index] = nil
-    count -= 1
-    if index < firstUnoffered { outstanding -= 1 }
-  }
 
   private mutating func trim() {
     while front < items.count, items[front] == nil { front += 1 }

@@ -174,7 +174,10 @@ extension Core {
   // MARK: The end
 
   mutating func finish(_ id: TaskID, _ result: Result, _ now: ClockReading) {
-    guard let cell = tasks[id], !cell.entry.state.isFinished, let session = sessions[cell.entry.session] else { return }
+    guard let cell = tasks[id], !cell.entry.state.isFinished,
+      // Only this of the session: a copy of its results, held here, would make each finish copy them all.
+      let collects = sessions[cell.entry.session]?.record.collectsResults
+    else { return }
     let wasUnfinished = cell.entry.state != .suspended
     let ending: TaskState.Ending
     switch result {
@@ -201,7 +204,7 @@ extension Core {
     if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
     timers.push(Timer(at: now.boot + Limits.retention, subject: .retention(id)))
     if wasUnfinished { sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 } }
-    if session.record.collectsResults { queueResults(id, now) }
+    if collects { queueResults(id, now) }
     settleSession(cell.entry.session, now)
   }
 
@@ -236,10 +239,15 @@ extension Core {
   /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
   mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
-    var files = [managedPath(id, app: session.key.app)]
+    let managed = managedPath(id, app: session.key.app)
+    var files: [String] = []
     if let held = details[id] {
-      if cell.entry.state != .finished(.succeeded), held.plan.partPath != files[0] { files.append(held.plan.partPath) }
+      let isElsewhere = held.plan.partPath != managed
+      if !isElsewhere { files.append(managed) }
+      if isElsewhere, cell.entry.state != .finished(.succeeded) { files.append(held.plan.partPath) }
       files += pinnedSource(id)
+    } else {
+      files.append(managed)
     }
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
@@ -252,7 +260,7 @@ extension Core {
     unreadable.remove(id)
     unreconciled.remove(id)
     if !cell.isNew { removals.append(.removeTask(id)) }
-    effects.append(.removeFiles(files))
+    if !files.isEmpty { effects.append(.removeFiles(files)) }
     effects.append(.announce(id, .removed))
     settleSession(cell.entry.session, now)
     retireIfEmpty(cell.entry.session)

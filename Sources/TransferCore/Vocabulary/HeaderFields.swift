@@ -64,18 +64,21 @@ package enum SecretHeaders {
 extension String {
   /// Compares bytes, with A–Z equal to a–z; no Unicode rules, as HTTP's tokens are ASCII.
   package func equalsIgnoringASCIICase(_ other: String) -> Bool {
-    utf8.count == other.utf8.count && zip(utf8, other.utf8).allSatisfy { $0.asciiLowercased == $1.asciiLowercased }
+    guard utf8.count == other.utf8.count else { return false }
+    var theirs = other.utf8.makeIterator()
+    for byte in utf8 where byte.asciiLowercased != theirs.next()?.asciiLowercased { return false }
+    return true
   }
 
   package var asciiLowercased: String { String(decoding: utf8.map(\.asciiLowercased), as: UTF8.self) }
 
   /// Without spaces and tabs at both ends (RFC 9110 OWS).
   package var trimmingOptionalWhitespace: String {
-    let isSpace: (Character) -> Bool = { $0 == " " || $0 == "\t" }
-    var view = Substring(self)
+    func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+    var view = Substring(self).utf8
     while let first = view.first, isSpace(first) { view.removeFirst() }
     while let last = view.last, isSpace(last) { view.removeLast() }
-    return String(view)
+    return String(Substring(view))
   }
 }
 

@@ -328,6 +328,9 @@ final class Scene: Sendable {
   }
 }
 
+func textOfFile(_ path: String) throws -> String {
+  String(decoding: try Files.read(path, limitBytes: 1 << 24), as: UTF8.self)
+}
 
 /// Answers one request after another, by its place in the order of arrival.
 final class Script: Sendable {

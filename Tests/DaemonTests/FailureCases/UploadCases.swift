@@ -172,7 +172,7 @@ import WireProtocol
     #expect(server.requests.last?.bodyDigest == Self.content.digest)
     #expect(server.requests.last?.headers["Content-Length"] == "\(Self.content.length)")
     #expect(server.requests.allSatisfy { $0.headers["Expect"] == nil })
-    #expect(try readText(try #require(task.body)) == "stored")
+    #expect(try textOfFile(try #require(task.body)) == "stored")
   }
 
   /// Row 58: all was sent, and the answer was lost.
@@ -239,7 +239,7 @@ import WireProtocol
     if rule == "any" {
       #expect(task.state == "succeeded")
       #expect(task.response?.status == status)
-      #expect(try readText(try #require(task.body)) == "no")
+      #expect(try textOfFile(try #require(task.body)) == "no")
     } else {
       #expect(task.state == "failed")
       #expect(task.error?.number == status)

@@ -157,6 +157,21 @@ final class PersistentClient {
     acknowledged.insert(notice.number)
   }
 
+  /// Waits until so many things were said; they stay. Fewer, when nothing more comes.
+  func waitForNotifications(_ count: Int) throws {
+    try perform("\(count) notifications") { client, _ in
+      var seen = 0
+      do {
+        try client.wait(for: "notifications", seconds: 2) { _ in
+          seen += 1
+          return seen >= count ? () : nil
+        }
+      } catch is Late {
+        // All that there was to say has been said.
+      }
+    }
+  }
+
   /// Sends an acknowledgement and does not wait: it may be lost.
   func throwAcknowledgement(_ notice: DeliveryNotice) throws {
     _ = try perform("acknowledging \(notice.number)") { client, session in

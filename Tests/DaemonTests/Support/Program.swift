@@ -97,6 +97,7 @@ enum Shell {
   }
 
   static func isExecutable(_ path: String) -> Bool { unsafe access(path, X_OK) == 0 }
+  static func isWritable(_ path: String) -> Bool { unsafe access(path, W_OK) == 0 }
 }
 
 /// What /proc says of processes.
