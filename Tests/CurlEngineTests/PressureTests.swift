@@ -100,7 +100,7 @@ extension EngineTests {
       let server = ScriptedServer { peer in
         _ = peer.readHead()
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello")
-        while gate.value == 0 { usleep(10_000) }
+        while gate.value == 0 { usleep(10_000) }  // sleep: looks again
         peer.send("!")
         peer.waitForEnd()
       }
@@ -120,7 +120,7 @@ extension EngineTests {
       let server = ScriptedServer { peer in
         _ = peer.readHead()
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello")
-        while gate.value == 0 { usleep(10_000) }
+        while gate.value == 0 { usleep(10_000) }  // sleep: looks again
       }
       let rig = try EngineRig()
       // Writes to /dev/null succeed and syncs of it do not (EINVAL).

@@ -209,7 +209,8 @@ import WireProtocol
     try scene.waitForNames([])
   }
 
-  /// Row 21: a portal answers in the place of the host; with a digest its page is found out, and the file comes after all.
+  /// Row 21: a portal answers in the place of the host; with a digest its page is found out, and the file comes after
+  /// all.
   @Test func aPortalsPageIsFoundOutByTheDigest() throws {
     let portal = try LocalServer.start { _ in .text(Self.page) }
     defer { portal.stop() }
