@@ -170,8 +170,10 @@ import WireProtocol
     let scene = try Scene()
     let id = try scene.get(server.url("/file"))
     try scene.wait(id, for: "100,000 bytes") { $0.received == 100_000 }
-    server.refuseConnections(endingCurrent: true)
-    try scene.restart()
+    try scene.restart {
+      // Not before the kill: the old daemon would write down that it lost the connection.
+      server.refuseConnections(endingCurrent: true)
+    }
     let task = try scene.wait(id, for: "waiting with a reason") { $0.state == "waiting" && $0.reason != nil }
     #expect(task.received == 100_000)
     #expect(task.error?.code == "connectionRefused" || task.reason == "about to start")
