@@ -106,7 +106,7 @@ final class Relay: Sendable {
   private func accept() {
     defer { close(listener) }
     while !state.withLock(\.isOver) {
-      let client = unsafe Glibc.accept(listener, nil, nil)
+      let client = Glibc.accept(listener, nil, nil)
       guard client >= 0 else { return }
       guard let server = Self.dial(target) else {
         close(client)
