@@ -219,7 +219,9 @@ private enum Template {
         id: id, session: SessionID(rawValue: number % 2 + 1), number: number,
         kind: [.download, .upload, .data][index % 3], state: state, origin: "http://localhost:80", isRepeatable: true,
         priority: 128, isDiscretionary: false, received: 10, sent: 0, expected: 20, attempts: 1, failures: 0,
-        notBefore: nil, deadline: nil, finishedAt: state.isFinished ? WallInstant(milliseconds: 1_790_000_000_000) : nil)
+        notBefore: nil,
+        deadline: state.isFinished || state == .suspended ? nil : WallInstant(milliseconds: 1_790_000_900_000),
+        finishedAt: state.isFinished ? WallInstant(milliseconds: 1_790_000_000_000) : nil)
       changes.append(.addTask(entry, details(entry)))
       if state.isFinished {
         changes.append(

@@ -23,7 +23,8 @@ extension Core {
     core.lastSessionID = stored.lastSessionID
     for record in stored.sessions { core.sessions.insert(SessionCell(record: record), isStored: false) }
     core.tasks.reserve(stored.tasks.count)
-    for entry in stored.tasks { core.restore(entry, now) }
+    let tasks = stored.tasks.map { mended($0, now) }
+    for entry in tasks { core.restore(entry, now) }
     core.timers = BinaryHeap(core.timers.elements)
     for claim in stored.claims {
       let digest = FNV.hash(claim.path)
@@ -38,7 +39,10 @@ extension Core {
     for delivery in stored.deliveries {
       core.sessions.update(delivery.session, isStored: false) { $0.deliveries.append(delivery) }
     }
-    for entry in stored.tasks { core.reconcile(entry, now) }
+    for (entry, row) in zip(tasks, stored.tasks) {
+      if entry != row { core.touch(entry.id) }
+      core.reconcile(entry, now)
+    }
     for session in core.sessions.order {
       core.settleSession(session, now)
       core.retireIfEmpty(session)
@@ -51,6 +55,21 @@ extension Core {
 
   /// Whether files named by this id in the daemon's own folders belong to somebody.
   package func mustKeepFiles(of id: TaskID) -> Bool { tasks[id] != nil || id > lastTaskID }
+
+  /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor
+  /// stays for ever.
+  private static func mended(_ row: TaskEntry, _ now: ClockReading) -> TaskEntry {
+    var entry = row
+    if entry.state.isFinished {
+      entry.deadline = nil
+      entry.notBefore = nil
+      entry.finishedAt = row.finishedAt ?? now.wall
+    } else {
+      entry.finishedAt = nil
+      entry.deadline = entry.state == .suspended ? nil : row.deadline ?? now.wall + Limits.resourceTimeout
+    }
+    return entry
+  }
 
   private mutating func restore(_ entry: TaskEntry, _ now: ClockReading) {
     guard let session = sessions[entry.session] else { return }

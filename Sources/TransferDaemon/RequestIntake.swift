@@ -1,8 +1,8 @@
 package import TransferCore
 package import WireProtocol
 
-/// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal says
-/// what to change.
+/// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal
+/// says what to change.
 package enum RequestIntake {
   // MARK: Sessions
 
@@ -219,7 +219,7 @@ package enum RequestIntake {
     guard seconds.isFinite, seconds > 0 else {
       throw WireError(.invalidParameters, "\(name) must be more than 0.")
     }
-    return .milliseconds(Int64(min(seconds, 315_360_000) * 1000))
+    return .milliseconds(max(1, Int64(min(seconds, 315_360_000) * 1000)))
   }
 
   private static func check(

@@ -136,6 +136,22 @@ extension EngineTests {
       #expect(outcome.received.count == 30_000_000)
     }
 
+    /// A handle that was a stream among others serves again.
+    @Test func handlesOfASharedConnectionServeAgain() throws {
+      let nginx = try Nginx(files: ["file": pattern(300_000), "small": [1, 2, 3]])
+      let (rig, network) = try Self.rig(nginx)
+      for round in 0..<4 {
+        let orders = (0..<24).map { _ in rig.order(nginx.url + "/file", network: network) }
+        for (index, order) in orders.enumerated() {
+          rig.engine.start(order, part: rig.part("part\(round)-\(index)"), body: nil)
+        }
+        for order in orders {
+          let outcome = rig.outcome(of: order.attempt)
+          #expect(outcome.summary?.held == 300_000, "\(String(describing: outcome.failure))")
+        }
+      }
+    }
+
     @Test func anUploadThatIsTooLargeGetsItsAnswer() throws {
       let nginx = try Nginx(files: ["small": [1, 2, 3]])
       let (rig, network) = try Self.rig(nginx)

@@ -284,6 +284,7 @@ final class WebServer {
       server.bind = "\(host)"
       server.port = \(port)
       server.errorlog = "\(folder)/error.log"
+      server.stat-cache-engine = "disable"
       server.upload-dirs = ("\(folder)/tmp")
       index-file.names = ("index.html")
       \(security)
@@ -308,27 +309,20 @@ final class WebServer {
   }
 
   private func h2o(_ host: String, _ tls: TestAuthority.Files?) -> String {
-    let security = tls.map { "\n    ssl:\n      certificate-file: \($0.certificate)\n      key-file: \($0.key)" } ?? ""
+    let security = tls.map { "\n  ssl:\n    certificate-file: \($0.certificate)\n    key-file: \($0.key)" } ?? ""
     return """
       \(geteuid() == 0 ? "user: www-data" : "")
       pid-file: \(folder)/tmp/pid
       error-log: \(folder)/error.log
       num-threads: 1
       listen:
-        - host: \(host)
-          port: \(port)\(security.replacingIndent())
+        host: \(host)
+        port: \(port)\(security)
       hosts:
         "default":
           paths:
             "/":
               file.dir: \(root)
       """
-  }
-}
-
-extension String {
-  /// Two more spaces in front of each line but the first.
-  fileprivate func replacingIndent() -> String {
-    split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\n      ")
   }
 }
