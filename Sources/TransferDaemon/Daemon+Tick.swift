@@ -13,6 +13,9 @@ extension Daemon {
   private static let peerBudget = 64
   /// How often watchers hear of progress.
   static let progressInterval = Duration.milliseconds(100)
+  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small files
+  /// are done in it.
+  static let passingInterval = Duration.milliseconds(20)
 
   /// Turns until it is told to stop, then lets go in good order.
   func run() {
@@ -39,6 +42,7 @@ extension Daemon {
     commit()
     perform(effects)
     passOnGathered()
+    tellPassing(now)
     tellStates()
     tellProgress(now)
     listenAgain(now)
@@ -49,9 +53,10 @@ extension Daemon {
   }
 
   private var nextDeadline: BootInstant? {
-    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap {
-      $0
-    }.min()
+    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, nextPassing, listensAgainAt, idleDeadline]
+      .compactMap {
+        $0
+      }.min()
   }
 
   // MARK: Gather
