@@ -8,6 +8,8 @@ package enum Limits {
   /// A body shorter than this is not recorded before it is whole. Not more than the engine takes of a body that waits for
   /// its record.
   package static let unrecordedBytes: Int64 = 256 << 10
+  /// Details asked for at once before their tasks' turn: a store that needs 10 ms to answer still feeds 10,000 a second.
+  package static let prefetchedDetails = 128
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10
   /// A result that nobody collects is kept so long.

@@ -345,6 +345,16 @@ extension TaskState {
 }
 
 extension Effect {
+  /// A client or a transfer stands still until it is run.
+  var isAwaited: Bool {
+    switch self {
+    case .reply(_, let reply): reply != .done
+    case .begin(_, let afterCommit): afterCommit
+    case .releaseBody, .endSession, .loadDetails: true
+    case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles: false
+    }
+  }
+
   /// Some client hears of it, by more than the task's state.
   fileprivate var isHeard: Bool {
     switch self {

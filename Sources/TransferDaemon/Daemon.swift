@@ -49,6 +49,11 @@ final class Daemon {
   // Commits.
   var nextBatch = StoreThread.Batch(number: 1)
   var isCommitInFlight = false
+  /// Somebody waits for what is in `nextBatch`.
+  var isCommitAwaited = false
+  var lastCommitEnd = BootInstant(nanoseconds: 0)
+  /// When a commit that nobody waits for is handed over at the latest.
+  var nextCommitAt: BootInstant?
   /// The batch that is on its way, kept until it is in.
   var submitted = StoreThread.Batch(number: 0)
   var failedBatch: StoreThread.Batch?
