@@ -27,6 +27,8 @@ package struct Core: Hashable, Sendable {
   /// Details in memory: of every active or changed task, and of some that wait.
   var details: [TaskID: TaskDetails] = [:]
   var detailsOrder: [TaskID] = []
+  /// Tasks in line whose details were asked for before their turn.
+  var prefetched: Set<TaskID> = []
   /// Batches whose files are being looked at.
   var intakes: [RequestToken: Intake] = [:]
   /// Commands that wait until the details of their tasks are loaded.
@@ -180,17 +182,26 @@ package struct Core: Hashable, Sendable {
   private mutating func evictDetails() {
     // A command that waits needs the details of all its tasks at once.
     guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > 2 * Limits.residentDetails else { return }
+    var excess = detailsOrder.count - Limits.residentDetails
+    // First those that have the longest to wait: the oldest of the waiting ones are the next to run.
+    let waiting = detailsOrder.filter { tasks[$0]?.entry.state == .waiting && !needsDetails($0) }.sorted(by: >)
+    for id in waiting.prefix(excess) { details[id] = nil }
+    excess -= min(excess, waiting.count)
     var kept: [TaskID] = []
-    let excess = detailsOrder.count - Limits.residentDetails
-    for (index, id) in detailsOrder.enumerated() {
-      guard let cell = tasks[id] else {
+    for id in detailsOrder where details[id] != nil {
+      if tasks[id] == nil || excess > 0 && !needsDetails(id) {
         details[id] = nil
-        continue
+        excess -= 1
+      } else {
+        kept.append(id)
       }
-      let isNeeded = active[id] != nil || cell.isDirty || cell.entry.state == .finalizing
-      if index < excess, !isNeeded { details[id] = nil } else { kept.append(id) }
     }
     detailsOrder = kept
+  }
+
+  private func needsDetails(_ id: TaskID) -> Bool {
+    guard let cell = tasks[id] else { return false }
+    return active[id] != nil || cell.isDirty || cell.entry.state == .finalizing
   }
 }
 

@@ -8,7 +8,7 @@ import WireProtocol
 extension Daemon {
   func carryOut(_ effect: Effect) {
     // Whatever else a client hears comes behind the states before it.
-    if !changed.isEmpty, effect.isHeard { tellStates() }
+    if effect.isHeard { tellStates() }
     switch effect {
     case .reply(let token, let reply): answer(token, reply)
     case .announce(let id, let announcement): announce(id, announcement)
@@ -213,11 +213,13 @@ extension Daemon {
         progressed.append(id)
         if nextProgress == nil { nextProgress = BootInstant.now() + Self.progressInterval }
       }
-    case .state: if changedSet.insert(id).inserted { changed.append(id) }
+    case .state: noteChange(id)
     case .resumed(let offset):
+      tellAtOnce(id)
       let notice = TaskResumedNotice(id: id.rawValue, offset: offset, expected: core.tasks[id]?.entry.expected)
       for peer in audience(of: id) { say(.taskResumed(notice), to: peer) }
     case .response(let head):
+      tellAtOnce(id)
       let notice = TaskResponseNotice(id: id.rawValue, response: Snapshot.response(head))
       for peer in audience(of: id) { say(.taskResponse(notice), to: peer) }
     case .removed:
@@ -227,15 +229,43 @@ extension Daemon {
     }
   }
 
-  /// Tells the states that changed. A task that took several steps since the last time is told once, as it is now.
+  /// What else is told of the task comes behind its state.
+  private func tellAtOnce(_ id: TaskID) {
+    guard untoldSet.remove(id) != nil else { return }
+    changed.append(id)
+    tellStates()
+  }
+
+  private func noteChange(_ id: TaskID) {
+    let passesByItself = core.tasks[id]?.entry.state.passesByItself ?? false
+    guard passesByItself else {
+      // What waits of it in `passing` is found told by then.
+      _ = untoldSet.remove(id)
+      return changed.append(id)
+    }
+    guard untoldSet.insert(id).inserted else { return }
+    passing.append(id)
+    if nextPassing == nil { nextPassing = BootInstant.now() + Self.passingInterval }
+  }
+
+  /// Tells states that passed by, each as it is now: a small file is fetched and done in less time than that, and is
+  /// told of once.
+  func tellPassing(_ now: ClockReading) {
+    guard let due = nextPassing, due <= now.boot else { return }
+    nextPassing = nil
+    let ids = passing
+    passing.removeAll(keepingCapacity: true)
+    for id in ids where untoldSet.remove(id) != nil { changed.append(id) }
+  }
+
+  /// Tells the states that changed, as they are now.
   func tellStates() {
     guard !changed.isEmpty else { return }
     let ids = changed
     changed.removeAll(keepingCapacity: true)
-    changedSet.removeAll(keepingCapacity: true)
     for id in ids {
       let audience = audience(of: id)
-      guard !audience.isEmpty else { continue }
+      guard !audience.isEmpty, core.tasks[id] != nil else { continue }
       snapshots([id]) { [unowned self] snapshots in
         guard let snapshot = snapshots.first else { return }
         for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
@@ -305,7 +335,27 @@ extension Daemon {
   }
 }
 
+extension TaskState {
+  /// Nobody has to do anything for the next one.
+  fileprivate var passesByItself: Bool {
+    switch self {
+    case .waiting, .running, .finalizing: true
+    case .suspended, .asking, .finished: false
+    }
+  }
+}
+
 extension Effect {
+  /// A client or a transfer stands still until it is run.
+  var isAwaited: Bool {
+    switch self {
+    case .reply(_, let reply): reply != .done
+    case .begin(_, let afterCommit): afterCommit
+    case .releaseBody, .endSession, .loadDetails: true
+    case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles: false
+    }
+  }
+
   /// Some client hears of it, by more than the task's state.
   fileprivate var isHeard: Bool {
     switch self {

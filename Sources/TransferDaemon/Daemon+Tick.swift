@@ -13,6 +13,9 @@ extension Daemon {
   private static let peerBudget = 64
   /// How often watchers hear of progress.
   static let progressInterval = Duration.milliseconds(100)
+  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small files
+  /// are done in it.
+  static let passingInterval = Duration.milliseconds(20)
 
   /// Turns until it is told to stop, then lets go in good order.
   func run() {
@@ -36,9 +39,11 @@ extension Daemon {
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
     effects += core.admit(at: now)
+    if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
     passOnGathered()
+    tellPassing(now)
     tellStates()
     tellProgress(now)
     listenAgain(now)
@@ -49,7 +54,11 @@ extension Daemon {
   }
 
   private var nextDeadline: BootInstant? {
-    [core.nextDeadline, engine.nextDeadline, retryCommitAt, nextProgress, listensAgainAt, idleDeadline].compactMap {
+    [
+      core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
+      idleDeadline,
+    ]
+    .compactMap {
       $0
     }.min()
   }
@@ -134,8 +143,19 @@ extension Daemon {
     submitNextBatch()
   }
 
+  /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of them,
+  /// and cost more than they do.
+  private static let commitInterval = Duration.milliseconds(4)
+
   func submitNextBatch() {
     guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    let due = lastCommitEnd + Self.commitInterval
+    if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
+      nextCommitAt = due
+      return
+    }
+    isCommitAwaited = false
+    nextCommitAt = nil
     let batch = nextBatch
     nextBatch = StoreThread.Batch(number: batch.number + 1)
     submit(batch)
@@ -154,6 +174,7 @@ extension Daemon {
 
   private func committed(_ outcome: StoreThread.Outcome, _ now: ClockReading, _ effects: inout [Effect]) {
     isCommitInFlight = false
+    lastCommitEnd = .now()
     commits = outcome.commits
     for text in outcome.rejected { log.write(.error, "A change contradicted what is stored and was left out: \(text)") }
     if let failure = outcome.failure {

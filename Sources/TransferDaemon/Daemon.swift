@@ -49,6 +49,11 @@ final class Daemon {
   // Commits.
   var nextBatch = StoreThread.Batch(number: 1)
   var isCommitInFlight = false
+  /// Somebody waits for what is in `nextBatch`.
+  var isCommitAwaited = false
+  var lastCommitEnd = BootInstant(nanoseconds: 0)
+  /// When a commit that nobody waits for is handed over at the latest.
+  var nextCommitAt: BootInstant?
   /// The batch that is on its way, kept until it is in.
   var submitted = StoreThread.Batch(number: 0)
   var failedBatch: StoreThread.Batch?
@@ -78,9 +83,11 @@ final class Daemon {
   /// For the core's choices, none of which is a secret: seeded by the kernel once, not asked in every turn.
   var random = RandomWords(seed: Clocks.randomWord())
   var engineEvents: [EngineEvent] = []
-  /// Tasks whose state changed in this turn, still to be told.
+  /// Tasks whose state changed and is still to be told: in this turn, or soon where it is one that passes by itself.
   var changed: [TaskID] = []
-  var changedSet: Set<TaskID> = []
+  var passing: [TaskID] = []
+  var untoldSet: Set<TaskID> = []
+  var nextPassing: BootInstant?
   var progressed: [TaskID] = []
   var progressedSet: Set<TaskID> = []
   var nextProgress: BootInstant?

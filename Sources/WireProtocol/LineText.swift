@@ -58,11 +58,15 @@ struct LineText {
   /// RFC 8259 section 7.
   mutating func value(_ value: String) {
     bytes.append(UInt8(ascii: "\""))
-    if value.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
-      bytes.append(contentsOf: value.utf8)
-    } else {
-      for byte in value.utf8 { escape(byte) }
+    var text = value
+    let wasClean = text.withUTF8 { utf8 in
+      guard unsafe utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) else {
+        return false
+      }
+      unsafe bytes.append(contentsOf: utf8)
+      return true
     }
+    if !wasClean { for byte in value.utf8 { escape(byte) } }
     bytes.append(UInt8(ascii: "\""))
   }
 
@@ -239,7 +243,11 @@ extension WireResponse: LineWritable {
 
 extension WireHeader: LineWritable {
   func write(to line: inout LineText) {
-    line.list([name, value]) { $0.value($1) }
+    line.append("[")
+    line.value(name)
+    line.append(",")
+    line.value(value)
+    line.append("]")
   }
 }
 

@@ -132,6 +132,11 @@ package struct Admission: Hashable, Sendable {
     return nil
   }
 
+  /// Some of the tasks that are next in a lane's line, in no strict order.
+  func upcoming(_ lane: Int32, _ count: Int) -> [TaskID] {
+    lanes[Int(lane)].ready.elements.prefix(count).map(\.task)
+  }
+
   package mutating func occupy(_ lane: Int32) {
     lanes[Int(lane)].running += 1
     running += 1

@@ -30,7 +30,17 @@ extension Core {
     // A request that may not be repeated must be on record before it leaves; the others need no row for that.
     if tasks[id]?.entry.isRepeatable == false { touch(id) }
     effects.append(.announce(id, .state))
-    if details[id] != nil { open(id) } else { effects.append(.loadDetails(id)) }
+    if details[id] != nil { open(id) } else { load(id) }
+  }
+
+  /// Asks for the details of a task, and of those behind it in its line: else each of them would wait for the store alone.
+  private mutating func load(_ id: TaskID) {
+    if !prefetched.contains(id) { effects.append(.loadDetails(id)) }
+    guard let lane = tasks[id]?.lane, prefetched.count < Limits.prefetchedDetails / 2 else { return }
+    for next in admission.upcoming(lane, Limits.prefetchedDetails)
+    where details[next] == nil && tasks[next]?.entry.state == .waiting && prefetched.insert(next).inserted {
+      effects.append(.loadDetails(next))
+    }
   }
 
   private mutating func open(_ id: TaskID) {
@@ -43,6 +53,7 @@ extension Core {
   }
 
   mutating func take(_ loaded: TaskDetails?, of id: TaskID, _ now: ClockReading) {
+    prefetched.remove(id)
     guard let cell = tasks[id] else {
       runHeldCommands(after: id, now)
       return dropStale()
