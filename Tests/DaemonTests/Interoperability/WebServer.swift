@@ -285,6 +285,7 @@ final class WebServer {
       server.port = \(port)
       server.errorlog = "\(folder)/error.log"
       server.stat-cache-engine = "disable"
+      mimetype.assign = ("" => "application/octet-stream")
       server.upload-dirs = ("\(folder)/tmp")
       index-file.names = ("index.html")
       \(security)
