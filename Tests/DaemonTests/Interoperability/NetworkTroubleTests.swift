@@ -157,26 +157,30 @@ final class CableNetwork {
 
   /// Every connection is reset for a while; the download goes on where it was.
   @Test func resets() throws {
-    let task = try download(6_000_000, rate: 3_000_000, trouble: { network, client, id in
-      try client.waitForBytes(of: id, atLeast: 1_000_000)
-      try network.filter("output", "tcp dport \(CableNetwork.port) counter reject with tcp reset")
-      try client.waitForTask(id, "waits for another attempt") { $0.state == "waiting" && $0.attempts >= 1 }
-      #expect(try network.counted() > 0)
-      try network.filter("output", nil)
-    })
+    let task = try download(
+      6_000_000, rate: 3_000_000,
+      trouble: { network, client, id in
+        try client.waitForBytes(of: id, atLeast: 1_000_000)
+        try network.filter("output", "tcp dport \(CableNetwork.port) counter reject with tcp reset")
+        try client.waitForTask(id, "waits for another attempt") { $0.state == "waiting" && $0.attempts >= 1 }
+        #expect(try network.counted() > 0)
+        try network.filter("output", nil)
+      })
     guard let task else { return }
     #expect(task.attempts >= 2 && task.wasted ?? 0 == 0, "\(task)")
   }
 
   /// The cable is pulled out in the middle, and put back: after some seconds, or after a minute (FERRY_INTEROP=full).
   @Test func pulledCable() throws {
-    let task = try download(6_000_000, rate: 3_000_000, trouble: { network, client, id in
-      try client.waitForBytes(of: id, atLeast: 1_000_000)
-      try network.link("down")
-      // The length of the outage is what is tested: nothing is waited for here.
-      _ = poll(nil, 0, (Self.isFull ? 60 : 3) * 1000)
-      try network.link("up")
-    })
+    let task = try download(
+      6_000_000, rate: 3_000_000,
+      trouble: { network, client, id in
+        try client.waitForBytes(of: id, atLeast: 1_000_000)
+        try network.link("down")
+        // The length of the outage is what is tested: nothing is waited for here.
+        _ = poll(nil, 0, (Self.isFull ? 60 : 3) * 1000)
+        try network.link("up")
+      })
     guard let task else { return }
     #expect(task.wasted ?? 0 == 0, "\(task)")
   }
@@ -204,7 +208,9 @@ final class CableNetwork {
     let client = try home.connect()
     let session = try client.open("s")
     let names = ["whole.bin", "dir"]
-    let ids = try names.map { try client.download("http://localhost:\(relay.port)/\($0)", to: "\(home.out)/\($0)", in: session) }
+    let ids = try names.map {
+      try client.download("http://localhost:\(relay.port)/\($0)", to: "\(home.out)/\($0)", in: session)
+    }
     for (name, id) in zip(["whole.bin", "dir/index.html"], ids) {
       let task = try client.waitForEnd(of: id)
       #expect(task.state == "succeeded", "\(name): \(task)")

@@ -152,7 +152,9 @@ final class WebServer {
     let all = wrapper + command
     program = try Program(
       all[0], Array(all.dropFirst()),
-      environment: ["PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, "XDG_DATA_HOME": folder, "LANG": "C.UTF-8"],
+      environment: [
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, "XDG_DATA_HOME": folder, "LANG": "C.UTF-8",
+      ],
       folder: folder)
     guard address == nil else { return }
     try waitUntilListening()
@@ -206,7 +208,8 @@ final class WebServer {
     let program = try #require(kind.program, "\(kind) is not installed")
     switch kind {
     case .nginx: return [program, "-p", folder, "-c", try write("nginx.conf", nginx(host, tls, rate))]
-    case .apache2: return [program, "-d", folder, "-D", "FOREGROUND", "-f", try write("apache.conf", apache(host, tls))]
+    case .apache2:
+      return [program, "-d", folder, "-D", "FOREGROUND", "-f", try write("apache.conf", apache(host, tls))]
     case .lighttpd: return [program, "-D", "-f", try write("lighttpd.conf", lighttpd(host, tls))]
     case .caddy:
       return [program, "run", "--adapter", "caddyfile", "--config", try write("Caddyfile", caddy(host, tls))]
