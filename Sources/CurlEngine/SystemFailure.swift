@@ -27,8 +27,8 @@ enum SystemFailure {
     }
   }
 
-  /// After a failed fsync(2) the kernel takes the lost pages for clean, and a second one says that all is well: what the
-  /// file holds cannot be trusted any more. A full network filesystem says so here too.
+  /// After a failed fsync(2) the kernel takes the lost pages for clean, and a second one says that all is well: what
+  /// the file holds cannot be trusted any more. A full network filesystem says so here too.
   static func syncing(_ error: Int32) -> TransferFailure {
     TransferFailure(
       .partFileLost, .transient, domain: "errno", number: Int(error),

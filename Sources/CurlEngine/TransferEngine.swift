@@ -13,8 +13,8 @@ package protocol TransferEngine: AnyObject {
   func stop(_ attempt: AttemptID)
   /// Lets the body reach the part file. Needed once after `.responded` with `takeWhole` to an order that asked to
   /// continue (`judgement.resume`): until then the file is cut to nothing, and stays so, because the row that vouches
-  /// for the old bytes must be gone before new ones stand in their place. Needed once more after the first `.progressed`
-  /// of a body that can be continued (`keepsResumePoint`), when the row says how. Harmless otherwise.
+  /// for the old bytes must be gone before new ones stand in their place. Needed once more after the first
+  /// `.progressed` of a body that can be continued (`keepsResumePoint`), when the row says how. Harmless otherwise.
   func releaseBody(_ attempt: AttemptID)
   /// Stops receiving (backpressure of a data task's client); the no-progress watchdog rests meanwhile.
   func pause(_ attempt: AttemptID)

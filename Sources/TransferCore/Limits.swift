@@ -5,8 +5,8 @@ package enum Limits {
   /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the
   /// store.
   package static let residentDetails = 2048
-  /// A body shorter than this is not recorded before it is whole. Not more than the engine takes of a body that waits for
-  /// its record.
+  /// A body shorter than this is not recorded before it is whole. Not more than the engine takes of a body that waits
+  /// for its record.
   package static let unrecordedBytes: Int64 = 256 << 10
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10

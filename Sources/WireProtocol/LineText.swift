@@ -58,18 +58,10 @@ struct LineText {
   /// RFC 8259 section 7.
   mutating func value(_ value: String) {
     bytes.append(UInt8(ascii: "\""))
-    var text = value
-    text.withUTF8 { utf8 in
-      var clean = true
-      for unsafe byte in unsafe utf8 where byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
-        clean = false
-        break
-      }
-      if clean {
-        unsafe bytes.append(contentsOf: utf8)
-      } else {
-        for unsafe byte in unsafe utf8 { escape(byte) }
-      }
+    if value.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+      bytes.append(contentsOf: value.utf8)
+    } else {
+      for byte in value.utf8 { escape(byte) }
     }
     bytes.append(UInt8(ascii: "\""))
   }

@@ -66,8 +66,8 @@ import WireProtocol
     report(kills, seed: seed)
   }
 
-  /// Many tasks at once, and kills at moments that nobody chose: what one commit, one batch of results or one reply holds
-  /// belongs to several of them.
+  /// Many tasks at once, and kills at moments that nobody chose: what one commit, one batch of results or one reply
+  /// holds belongs to several of them.
   @Test func killedUnderManyTasksItLosesNoneAndTellsOfEachOnce() throws {
     var random = SeededRandom(seed: UInt64(Knob.number("FERRY_SEED", 1)) &+ 77)
     let server = try ContentServer()

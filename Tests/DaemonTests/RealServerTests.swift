@@ -292,7 +292,7 @@ final class RealServer {
       environment: ["PATH": "/usr/bin:/bin"], newSession: true)
     let deadline = BootInstant.now() + .seconds(20)
     while !FreePort.answers(plainPort) || !FreePort.answers(securePort) {
-      let errors = (try? textOfFile("\(folder)/error.log")) ?? ""
+      let errors = (try? readText("\(folder)/error.log")) ?? ""
       guard BootInstant.now() < deadline, try ChildProcess.reap(process) == nil else {
         throw Scene.Trouble("nginx did not start: \(errors)")
       }
@@ -302,7 +302,7 @@ final class RealServer {
   /// The requests that have ended, in the order of their ends.
   var accesses: [Access] {
     get throws {
-      try textOfFile("\(folder)/access.log").split(separator: "\n").map { line in
+      try readText("\(folder)/access.log").split(separator: "\n").map { line in
         let words = line.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
         return Access(
           path: words[0], status: Int(words[1]) ?? 0, range: words[2], protocol: words[3], connection: words[4])

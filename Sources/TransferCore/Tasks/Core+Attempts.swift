@@ -261,7 +261,9 @@ extension Core {
     details[id]?.progress.bootID = configuration.bootID
     guard details[id]?.progress.resumePoint != nil, let attempt = active[id]?.attempt else { return }
     // A small body is here before its row could say how it continues; after a crash it is fetched again.
-    if active[id]?.verdict == .takeWhole, let expected = tasks[id]?.entry.expected, expected < Limits.unrecordedBytes {
+    if active[id]?.verdict == .takeWhole, active[id]?.resume == nil, let expected = tasks[id]?.entry.expected,
+      expected < Limits.unrecordedBytes
+    {
       return
     }
     touch(id, progress: true)

@@ -27,6 +27,7 @@ import WireProtocol
     let found = try scene.bytes("result")
     #expect(found.count == Self.content.length)
     #expect(Self.content.verify(found) == nil)
+    try scene.waitForNames(["result"])
   }
 
   /// Row 5, over the daemon's death.
@@ -45,6 +46,21 @@ import WireProtocol
     #expect(try scene.ended(id).state == "succeeded")
     #expect(server.requests.last?.headers["Range"] == "bytes=90000-")
     #expect(Self.content.verify(try scene.bytes("result")) == nil)
+  }
+
+  /// Row 5: who asks for it gets the bytes as they came.
+  @Test func anEncodedBodyIsKeptAsItCameWhereThatIsAskedFor() throws {
+    let encoded = Gzip.stored(Self.content.allBytes)
+    let server = try Script.start(
+      { _ in Response.bytes([]).contentEncoding("gzip", bytes: encoded).etag("\"z\"").cut(afterBytes: 90_000) },
+      { _ in
+        Response.bytes([]).contentEncoding("gzip", bytes: encoded).etag("\"z\"").withoutHeader("Content-Encoding")
+      })
+    defer { server.stop() }
+    let scene = try Scene()
+    let task = try scene.ended(try scene.get(server.url("/file")) { $0.keepsEncoding = true })
+    #expect(task.state == "succeeded")
+    #expect(try scene.bytes("result") == encoded)
   }
 
   /// Row 5: broken coding is no result, and the destination stays free.
@@ -193,7 +209,8 @@ import WireProtocol
     try scene.waitForNames([])
   }
 
-  /// Row 21: a portal answers in the place of the host; with a digest its page is found out, and the file comes after all.
+  /// Row 21: a portal answers in the place of the host; with a digest its page is found out, and the file comes after
+  /// all.
   @Test func aPortalsPageIsFoundOutByTheDigest() throws {
     let portal = try LocalServer.start { _ in .text(Self.page) }
     defer { portal.stop() }

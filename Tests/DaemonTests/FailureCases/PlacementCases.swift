@@ -45,7 +45,7 @@ import WireProtocol
     // The claim ends with the task.
     let again = try scene.get(server.url("/file"), to: "alias/file") { $0.collision = "replace" }
     #expect(try scene.ended(again).state == "succeeded")
-    #expect(try scene.names(scene.path("a")) == ["file", "other"])
+    try scene.waitForNames(["file", "other"], in: scene.path("a"))
   }
 
   static let dispositions = [
@@ -70,8 +70,8 @@ import WireProtocol
     let ids = try names.indices.map { try scene.get(server.url("/\($0)"), to: "in/dir/file\($0)") }
     for id in ids { #expect(try scene.ended(id).state == "succeeded") }
     try scene.waitForNames(["in"])
-    #expect(try scene.names(scene.path("in")) == ["dir"])
-    #expect(try scene.names(scene.path("in/dir")) == names.indices.map { "file\($0)" }.sorted())
+    try scene.waitForNames(["dir"], in: scene.path("in"))
+    try scene.waitForNames(names.indices.map { "file\($0)" }.sorted(), in: scene.path("in/dir"))
   }
 
   /// Row 20: nor does the URL, where the command derives a name from it.
@@ -92,7 +92,7 @@ import WireProtocol
       environment: ["FERRY_HOME": scene.home, "HOME": scene.folder])
     #expect(outcome.status == 0, "\(outcome.output)")
     try scene.waitForNames(["dir"])
-    #expect(try scene.names(scene.path("dir")) == [name])
+    try scene.waitForNames([name], in: scene.path("dir"))
   }
 
   /// Row 43: bytes are collected beside their destination, on its filesystem, and nothing else is left there.

@@ -365,7 +365,7 @@ struct Database {
 enum Memory {
   /// VmHWM of proc(5): the most that was ever resident.
   static func peakKilobytes(_ processID: Int32) throws -> Int {
-    let status = try textOfFile("/proc/\(processID)/status")
+    let status = try readText("/proc/\(processID)/status")
     let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") } ?? ""
     return Int(
       line.split(separator: " ").dropFirst().first.map { String($0).trimmingCharacters(in: .whitespaces) } ?? "")

@@ -328,10 +328,6 @@ final class Scene: Sendable {
   }
 }
 
-func textOfFile(_ path: String) throws -> String {
-  String(decoding: try Files.read(path, limitBytes: 1 << 24), as: UTF8.self)
-}
-
 /// Answers one request after another, by its place in the order of arrival.
 final class Script: Sendable {
   private let count = Counter()
@@ -396,10 +392,10 @@ extension Scene {
   }
 
   /// Waits until just these names are in the scene's folder: files go a moment after the state is told.
-  func waitForNames(_ expected: [String]) throws {
+  func waitForNames(_ expected: [String], in folder: String? = nil) throws {
     let deadline = BootInstant.now() + .seconds(10)
-    while try names() != expected {
-      guard BootInstant.now() < deadline else { throw Trouble("files are left: \(try names())") }
+    while try names(folder) != expected {
+      guard BootInstant.now() < deadline else { throw Trouble("files are left: \(try names(folder))") }
       _ = try call(.daemonStatus(EmptyParameters()), DaemonStatusResult.self)
     }
   }
