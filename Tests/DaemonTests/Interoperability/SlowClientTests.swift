@@ -21,7 +21,8 @@ import WireProtocol
     }
     // Not one of their bytes was enough, and then the last one was.
     for client in slow {
-      let reply = try #require(try client.line(Deadline(seconds: generousSeconds), waitingFor: "the reply to a slow hello"))
+      let reply = try #require(
+        try client.line(Deadline(seconds: generousSeconds), waitingFor: "the reply to a slow hello"))
       #expect(try WireCoding.decodeResult(HelloResult.self, reply).pid == daemon.processID)
     }
     #expect(longest < .seconds(2), "another client waited \(longest)")

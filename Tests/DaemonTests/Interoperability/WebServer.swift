@@ -122,7 +122,7 @@ final class WebServer {
   private let reserved: ReservedPort?
   private var program: Program?
 
-  var root: String { folder + "/root" }
+  var root: String { folder + "/site" }
   var processID: Int32 { program?.processID ?? -1 }
   var scheme: String { transport == .tls ? "https" : "http" }
   var url: String { "\(scheme)://localhost:\(port)" }
@@ -138,10 +138,10 @@ final class WebServer {
     self.transport = transport
     folder = "/tmp/ferry-web-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
     try Files.makePrivateDirectory(folder)
-    for name in ["root", "root/dir", "root/put", "tmp", "cert"] { try Files.makePrivateDirectory("\(folder)/\(name)") }
+    for name in ["site", "site/dir", "site/put", "tmp", "cert"] { try Files.makePrivateDirectory("\(folder)/\(name)") }
     // Workers run as another user.
-    for name in ["", "/root", "/root/dir", "/tmp", "/cert"] { unsafe chmod(folder + name, 0o755) }
-    for name in ["/root/put", "/tmp"] { unsafe chmod(folder + name, 0o777) }
+    for name in ["", "/site", "/site/dir", "/tmp", "/cert"] { unsafe chmod(folder + name, 0o755) }
+    for name in ["/site/put", "/tmp"] { unsafe chmod(folder + name, 0o777) }
     let reserved = address == nil ? try ReservedPort() : nil
     self.reserved = reserved
     port = address?.port ?? reserved?.number ?? 0
