@@ -1,7 +1,7 @@
 import Glibc
 
-/// A door through which strangers' bytes come in. Each target feeds its input to the real code behind one door and checks
-/// what must hold whatever the bytes are; a trap is a finding by itself.
+/// A door through which strangers' bytes come in. Each target feeds its input to the real code behind one door and
+/// checks what must hold whatever the bytes are; a trap is a finding by itself.
 package enum FuzzTarget: String, CaseIterable, Sendable {
   /// One line from a client.
   case wireRequest

@@ -67,7 +67,8 @@ final class CableNetwork {
     try #require(made.status == .exited(code: 0), "\(made.errors)")
   }
 
-  /// What happens to packets at the daemon's end, by the hook that they pass (input or output); nil takes the rule away.
+  /// What happens to packets at the daemon's end, by the hook that they pass (input or output); nil takes the rule
+  /// away.
   func filter(_ hook: String = "input", _ rule: String?) throws {
     let nft = try #require(Self.nft)
     let text = rule.map {

@@ -2,9 +2,9 @@ import Glibc
 import LinuxSystem
 import Testing
 
-/// A port of the loopback that the kernel chose. It stays bound here, without listening, so that nobody else is given it
-/// before the server that listens on it has started (socket(7): two sockets with SO_REUSEADDR may share an address of
-/// which neither listens yet).
+/// A port of the loopback that the kernel chose. It stays bound here, without listening, so that nobody else is given
+/// it before the server that listens on it has started (socket(7): two sockets with SO_REUSEADDR may share an address
+/// of which neither listens yet).
 final class ReservedPort {
   let number: UInt16
   private let socket: OwnedDescriptor
