@@ -52,7 +52,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case .contentRange, .httpDate: 96
     case .url, .lockRecord: 512
     case .wireRequest, .wireMessage, .response, .intake, .mountTable, .contentCoding: 4096
-    case .peerLines, .storedRows, .storedBytes: 1024
+    case .peerLines: 128
+    case .storedRows, .storedBytes: 512
     }
   }
 }
