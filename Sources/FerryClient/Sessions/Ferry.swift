@@ -57,6 +57,7 @@ public final class Ferry: Sendable {
 public struct SessionOptions: Hashable, Sendable {
   /// 1 … 64; nil: 6.
   public var maximumConnectionsPerHost: Int?
+  /// Every member at its default.
   public init() {}
 }
 

@@ -18,26 +18,37 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let connectionLost = Code("connectionLost")
     /// The daemon did not answer in time; the request may have been carried out.
     public static let timedOut = Code("timedOut")
+    /// The daemon and this library have no version of the protocol in common: update the older one.
     public static let versionMismatch = Code("versionMismatch")
     /// The session, or ``Ferry``, was closed by this program.
     public static let closed = Code("closed")
+    /// A parameter is outside of its bounds; the message names it.
     public static let invalidArgument = Code("invalidArgument")
     /// Another process is attached to the session.
     public static let sessionInUse = Code("sessionInUse")
+    /// The daemon has no such session; one that was invalidated goes with its last result.
     public static let sessionUnknown = Code("sessionUnknown")
     /// The session takes no new tasks.
     public static let sessionInvalidated = Code("sessionInvalidated")
+    /// The daemon has no such task: it was removed, or its result acknowledged.
     public static let taskUnknown = Code("taskUnknown")
+    /// The URL is no absolute one of http or https.
     public static let invalidURL = Code("invalidURL")
     /// Another task writes to that destination.
     public static let destinationClaimed = Code("destinationClaimed")
+    /// The destination's folder is missing, is not writable or does not answer, or the destination is a folder.
     public static let destinationUnusable = Code("destinationUnusable")
+    /// Something is at the destination, and ``Collision/fail`` was asked for.
     public static let destinationExists = Code("destinationExists")
+    /// There is no file at an upload's path.
     public static let sourceMissing = Code("sourceMissing")
+    /// An upload's source is no regular file, cannot be read, or cannot be kept safe.
     public static let sourceUnusable = Code("sourceUnusable")
     /// The daemon cannot store work just now.
     public static let degraded = Code("degraded")
+    /// The daemon holds as many tasks as it takes: remove some first.
     public static let tooManyTasks = Code("tooManyTasks")
+    /// The daemon is about to end: ask again in a moment.
     public static let stopping = Code("stopping")
     /// The Swift task that waited was cancelled; what it waited for goes on.
     public static let cancelled = Code("cancelled")
@@ -45,7 +56,9 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let internalError = Code("internalError")
   }
 
+  /// What kind of trouble it is, to decide by.
   public let code: Code
+  /// One or two sentences for people: the cause and, where there is one, the remedy.
   public let message: String
 
   package init(_ code: Code, _ message: String) {
@@ -53,6 +66,7 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     self.message = message
   }
 
+  /// The message.
   public var description: String { message }
 }
 

@@ -3,11 +3,14 @@ package import WireProtocol
 
 /// A header field of a request.
 public struct Header: Hashable, Sendable {
+  /// The field's name (RFC 9110 section 5.1); upper and lower case are the same to servers.
   public var name: String
+  /// The field's value (RFC 9110 section 5.5).
   public var value: String
   /// Dropped when a redirect leaves the origin, and never shown or logged. Authorization and Cookie always are.
   public var isSecret: Bool
 
+  /// A field, by default one that is no secret.
   public init(_ name: String, _ value: String, isSecret: Bool = false) {
     self.name = name
     self.value = value
@@ -39,7 +42,9 @@ public struct TaskOptions: Hashable, Sendable {
     case any
   }
 
+  /// Fields of the request, in this order; a name may come more than once. Default: none but the daemon's own.
   public var headers: [Header] = []
+  /// Which answers count as success. Default: ``StatusRule/successOnly``.
   public var statusRule = StatusRule.successOnly
   /// Keep a download that came compressed as it came.
   public var keepsEncoding = false
@@ -64,6 +69,7 @@ public struct TaskOptions: Hashable, Sendable {
   /// A POST or PATCH gets an Idempotency-Key header, the same on every attempt, unless it has one.
   public var addsIdempotencyKey = true
 
+  /// Every member at its default.
   public init() {}
 }
 

@@ -6,6 +6,7 @@ import WireProtocol
 /// The session is this process's as long as the object lives and ``close()`` was not called; then another process may
 /// attach to it. Its tasks go on in any case.
 public final class Session: Sendable {
+  /// The name that it was opened under, unique within the app.
   public let identifier: String
   private let hub: Hub
   private let core: SessionCore
@@ -152,10 +153,13 @@ public final class Session: Sendable {
     try await reach(receipts) { .taskCancel($0) }
   }
 
+  /// Stops the tasks until ``resume(_:)`` and keeps what was fetched. One that runs and may not be repeated (a POST
+  /// without an Idempotency-Key) stays as it is, as does one that is finalizing or has ended.
   public func suspend(_ receipts: Receipt...) async throws(FerryError) {
     try await reach(receipts) { .taskSuspend($0) }
   }
 
+  /// Starts what is suspended, continues what is asking, and tries at once what waits after a failure.
   public func resume(_ receipts: Receipt...) async throws(FerryError) {
     try await reach(receipts) { .taskResume($0) }
   }
@@ -217,7 +221,9 @@ public final class Session: Sendable {
 
 /// A task's end, offered until it is acknowledged.
 public struct TaskResult: Sendable {
+  /// The task as it stood at its end.
   public let task: TaskStatus
+  /// How it ended.
   public let outcome: TaskOutcome
   private let core: SessionCore
   private let numbers: [Int64]
@@ -230,6 +236,7 @@ public struct TaskResult: Sendable {
     self.numbers = numbers
   }
 
+  /// What the task was known by since it was enqueued.
   public var receipt: Receipt { task.receipt }
 
   /// Says that the program is done with the result: it is not offered again, the task's record goes, and with it a file

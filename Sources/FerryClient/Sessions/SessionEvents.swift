@@ -23,19 +23,24 @@ public enum SessionEvent: Sendable {
 ///
 /// Bounded: progress is coalesced, and the daemon keeps at most 256 results unacknowledged in flight.
 public struct SessionEvents: AsyncSequence, Sendable {
+  /// What happened in the session.
   public typealias Element = SessionEvent
+  /// Nothing is thrown: trouble with the daemon is ``SessionEvent/unavailable(_:)``.
   public typealias Failure = Never
 
   let queue: EventQueue
 
+  /// Takes from the same events as every other iterator of the session; nothing is told twice.
   public func makeAsyncIterator() -> Iterator { Iterator(queue: queue) }
 
+  /// Hands out the events one by one. Asking for the next one says that the program is done with the last.
   public struct Iterator: AsyncIteratorProtocol {
     let queue: EventQueue
 
     /// Nil after ``SessionEvent/ended``, when the session was closed, or when the waiting Swift task is cancelled.
     public mutating func next() async -> SessionEvent? { await queue.next() }
 
+    /// As ``next()``, called from that actor; nil: from none.
     public mutating func next(isolation actor: isolated (any Actor)?) async -> SessionEvent? { await queue.next() }
   }
 }

@@ -9,6 +9,7 @@ public struct Receipt: Codable, Hashable, Sendable, Identifiable {
   public let number: Int64
   /// The session that the app named.
   public let session: String
+  /// Who owns the session; see ``Ferry/app``.
   public let app: String
   /// How an upload's source was kept safe from what happens to it after enqueueing; nil for downloads.
   public let pin: SourcePin?
@@ -41,6 +42,7 @@ public struct TaskFailure: Error, Codable, Hashable, Sendable, CustomStringConve
   public let isTransient: Bool
   /// What `number` belongs to: "curl", "errno", "http", or "".
   public let domain: String
+  /// curl's own (libcurl-errors(3)), that of errno(3), or the status of HTTP, as `domain` says; 0 without a domain.
   public let number: Int
   /// One sentence: the cause and, where there is one, the remedy.
   public let detail: String
@@ -53,12 +55,15 @@ public struct TaskFailure: Error, Codable, Hashable, Sendable, CustomStringConve
     detail = wire.detail
   }
 
+  /// The code and the sentence, for logs.
   public var description: String { "\(code): \(detail)" }
 }
 
 /// The head of the response that was taken.
 public struct TransferResponse: Hashable, Sendable {
+  /// The status code (RFC 9110 section 15): 200, 404 …
   public let status: Int
+  /// The fields in the order in which they came; a name may come more than once.
   public let headers: [Header]
   /// As the server of the final URL sent it: "1.1", "2" …
   public let httpVersion: String
@@ -72,10 +77,12 @@ public struct TransferResponse: Hashable, Sendable {
 
 /// A task as it stood when the daemon last told.
 public struct TaskStatus: Hashable, Sendable, Identifiable {
+  /// Which way the bytes go; `data` is a small exchange whose response goes to the program and not to a file.
   public enum Kind: String, Codable, Hashable, Sendable {
     case download, upload, data
   }
 
+  /// Where a task is between its creation and its end.
   public enum State: String, Codable, Hashable, Sendable {
     case suspended
     /// ``TaskStatus/reason`` says for what.
@@ -87,6 +94,7 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
     case finalizing
     case succeeded, failed, cancelled
 
+    /// The task has ended, and its state will not change again.
     public var isFinished: Bool {
       switch self {
       case .succeeded, .failed, .cancelled: true
@@ -98,22 +106,27 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
   package let snapshot: TaskSnapshot
   package init(_ snapshot: TaskSnapshot) { self.snapshot = snapshot }
 
+  /// The daemon-wide number, as ``Receipt/id``.
   public var id: Int64 { snapshot.id }
+  /// What the task was given when it was enqueued.
   public var receipt: Receipt {
     Receipt(
       id: id, number: snapshot.number, session: snapshot.session, app: snapshot.app,
       pin: snapshot.pin.flatMap(SourcePin.init(rawValue:)))
   }
+  /// A kind that this release does not know counts as data.
   public var kind: Kind { Kind(rawValue: snapshot.kind) ?? .data }
   /// A state that this release does not know counts as waiting.
   public var state: State { State(rawValue: snapshot.state) ?? .waiting }
   /// Why it does not run now, in words.
   public var reason: String? { snapshot.reason }
+  /// The request's method, as it was asked for: "GET", "PUT" …
   public var method: String { snapshot.method }
   /// As it was asked for.
   public var url: URL? { URL(string: snapshot.url) }
   /// After redirects.
   public var currentURL: URL? { URL(string: snapshot.currentURL ?? snapshot.url) }
+  /// As in ``TaskOptions/label``; nil where none was given.
   public var label: String? { snapshot.description }
   /// 0 … 1.
   public var priority: Double { snapshot.priority }
@@ -123,13 +136,19 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
   public var expectedBytes: Int64? { snapshot.expected }
   /// In the current attempt.
   public var sentBytes: Int64 { snapshot.sent }
+  /// Bytes of the request's body; nil where it has none, or while unknown.
   public var expectedBytesToSend: Int64? { snapshot.expectedToSend }
+  /// Attempts begun so far.
   public var attempts: Int64 { snapshot.attempts }
+  /// The response that was taken; nil until its head is in.
   public var response: TransferResponse? { snapshot.response.map(TransferResponse.init) }
   /// Also of the last attempt of a task that waits.
   public var failure: TaskFailure? { snapshot.error.map(TaskFailure.init) }
+  /// When it was enqueued, by the wall clock.
   public var created: Date { Date(wireMilliseconds: snapshot.createdMilliseconds) }
+  /// When it ended, by the wall clock; nil until then.
   public var finished: Date? { snapshot.finishedMilliseconds.map(Date.init(wireMilliseconds:)) }
+  /// No attempt is made before this date; only while it waits, and nil where it waits for something else.
   public var nextAttempt: Date? { snapshot.nextAttemptMilliseconds.map(Date.init(wireMilliseconds:)) }
 
   /// Nil until the task has finished.
@@ -155,9 +174,11 @@ public enum TaskOutcome: Hashable, Sendable {
 
 /// What a task brought.
 public struct FinishedTransfer: Hashable, Sendable {
+  /// What the task was given when it was enqueued.
   public let receipt: Receipt
   /// After redirects.
   public let finalURL: URL?
+  /// The response that the body came with; nil where the daemon kept none.
   public let response: TransferResponse?
   /// The strong ETag, or Last-Modified where it may be trusted, of what was fetched.
   public let validator: String?
@@ -167,6 +188,7 @@ public struct FinishedTransfer: Hashable, Sendable {
   public let sentBytes: Int64
   /// Lower-case hex, where it was computed.
   public let sha256: String?
+  /// Attempts that it took, the last one included.
   public let attempts: Int64
   /// False when the response ended with its connection, so that nothing told whether it was whole.
   public let isLengthVerified: Bool

@@ -26,7 +26,9 @@ public struct LocalPath: Hashable, Sendable, CustomStringConvertible {
     self.init(url.path(percentEncoded: false))
   }
 
+  /// The path as a `file:` URL.
   public var url: URL { URL(filePath: path) }
+  /// The path.
   public var description: String { path }
 
   /// The path with its folder's symbolic links, `.` and `..` resolved in this process (realpath(3)); the last component
