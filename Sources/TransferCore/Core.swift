@@ -50,6 +50,9 @@ package struct Core: Hashable, Sendable {
   var removals: [StoreChange] = []
   var dirtyTasks: [TaskID] = []
   var random = RandomWords(seed: 0)
+  /// Wall clock minus boot clock, in milliseconds, by which calendar dates were turned into moments; nil before the first
+  /// reading.
+  var wallOffset: Int64?
 
   package init(_ configuration: Configuration) { self.configuration = configuration }
 
@@ -83,6 +86,7 @@ package struct Core: Hashable, Sendable {
 
   /// Once a tick: what has become due, and tasks for the slots that are free.
   package mutating func admit(at now: ClockReading) -> [Effect] {
+    followWallClock(now)
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
     while let place = admission.popCandidate(at: now.boot) {

@@ -303,6 +303,8 @@ extension Core {
   mutating func resume(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
+    case .suspended where cell.entry.kind == .data && cell.entry.received > 0:
+      finish(id, .failed(Self.pausedInTheMiddle), now)
     case .suspended:
       sessions.update(cell.entry.session, isStored: false) { $0.unfinished += 1 }
       setState(.waiting, of: id)
@@ -326,7 +328,10 @@ extension Core {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
     case .waiting, .asking: break
-    case .running: leaveWire(id)
+    case .running:
+      // The request is out, and sending it again could do the thing twice: only its answer is awaited.
+      if mayHaveActed(id) { return }
+      leaveWire(id)
     case .suspended, .finalizing, .finished: return
     }
     sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }

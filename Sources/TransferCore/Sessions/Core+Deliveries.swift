@@ -94,10 +94,11 @@ extension Core {
     for id in taskIDs(of: session) {
       guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
       hasDataTasks = true
-      if case .running = cell.entry.state {
-        let lostBytes = cell.entry.received > 0
+      // What the last daemon left running is decided when its details are here; see ``conclude(_:_:)``.
+      if case .running = cell.entry.state, !unreconciled.contains(id) {
+        let isLost = cell.entry.received > 0 || mayHaveActed(id)
         leaveWire(id)
-        if lostBytes { finish(id, .failed(Self.disconnected), now) } else { setState(.waiting, of: id) }
+        if isLost { finish(id, .failed(Self.disconnected), now) } else { setState(.waiting, of: id) }
       }
     }
     if hasDataTasks {
@@ -121,6 +122,11 @@ extension Core {
       finish(id, .failed(Self.disconnected), now)
     }
   }
+
+  /// Its client would get the bytes that it has a second time.
+  static let pausedInTheMiddle = TransferFailure(
+    .connectionLost, .permanent,
+    detail: "The data task was paused in the middle of its answer, which cannot be continued; make a new task.")
 
   static let disconnected = TransferFailure(
     .sessionDisconnected, .permanent,

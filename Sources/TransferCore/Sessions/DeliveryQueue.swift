@@ -56,6 +56,9 @@ package struct DeliveryQueue: Hashable, Sendable {
     return removed
   }
 
+  /// The result was not acknowledged yet.
+  package func holds(_ number: DeliveryNumber) -> Bool { index(of: number) != nil }
+
   package func contains(_ task: TaskID) -> Bool {
     items[front...].contains { $0?.task == task }
   }
