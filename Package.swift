@@ -56,6 +56,10 @@ let package = Package(
     library("BackgroundURLSession", ["FerryClient"]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
+    // The decisions, in a world of faults.
+    library("TransferSimulation", ["TransferCore"]),
+    program("ferry-simulate", ["TransferSimulation"]),
+
     // A scriptable HTTP server for tests, ours and users'.
     library("LoopbackServer", ["LinuxSystem"]),
     program("loopback-server", ["LoopbackServer"]),
@@ -69,6 +73,7 @@ let package = Package(
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
     tests("DaemonTests", ["FerryClient", "LoopbackServer", "LinuxSystem", "ferryd", "ferry"]),
+    tests("SimulationTests", ["TransferSimulation", "TransferCore"]),
     tests("TidyTests", []),
   ],
   cLanguageStandard: .gnu17
