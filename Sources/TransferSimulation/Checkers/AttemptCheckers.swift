@@ -9,7 +9,9 @@ final class SlotChecker: Checker {
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
     case .began(let order, let entry):
-      if let other = attempts[order.task] { return "task \(order.task) is on the wire in \(other) and \(order.attempt)" }
+      if let other = attempts[order.task] {
+        return "task \(order.task) is on the wire in \(other) and \(order.attempt)"
+      }
       guard let entry else { return "attempt \(order.attempt) is of a task that does not exist" }
       attempts[order.task] = order.attempt
       onWire[order.attempt] = (order.task, entry.session, entry.origin)
@@ -34,17 +36,26 @@ final class SlotChecker: Checker {
 final class BlockedAttemptChecker: Checker {
   let name = "no attempt while blocked"
   private var paused: Set<TaskID> = []
+  /// Resumed since they were last paused.
+  private var resumed: Set<TaskID> = []
+  /// Began in a state that allows none; it must be stopped in the same tick.
+  private var premature: (attempt: AttemptID, text: String)?
   /// Until when a lane asked to be left alone, and a task must wait after a failure; by the world's own clock.
   private var laneRest: [String: (since: Int64, until: Int64)] = [:]
   private var taskRest: [TaskID: Int64] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
+    case .asked(_, .suspend(let ids)): resumed.subtract(ids)
     case .replied(_, .suspend, .identifiers(let reached, _)):
-      for id in reached where world.store.entries[id]?.state == .suspended { paused.insert(id) }
+      for id in reached where world.store.entries[id]?.state == .suspended && !resumed.contains(id) {
+        paused.insert(id)
+      }
+    case .ticked: if let text = premature?.text { return text }
     case .asked(_, .resume(let ids)):
       for id in ids {
         paused.remove(id)
+        resumed.insert(id)
         taskRest[id] = nil
       }
     case .asked(_, .update(let id, let change)): if change.earliestBegin != nil { taskRest[id] = nil }
@@ -52,7 +63,10 @@ final class BlockedAttemptChecker: Checker {
       // Times are re-derived from the wall clock, which may have jumped.
       laneRest.removeAll()
       taskRest.removeAll()
-    case .left(_, let id, let end, let verdict): rest(id, end, verdict, world)
+      premature = nil
+    case .left(let attempt, let id, let end, let verdict):
+      if premature?.attempt == attempt { premature = nil }
+      rest(id, end, verdict, world)
     case .began(let order, let entry): return begin(order, entry, world)
     default: break
     }
@@ -74,7 +88,10 @@ final class BlockedAttemptChecker: Checker {
 
   private func begin(_ order: AttemptOrder, _ entry: TaskEntry?, _ world: Simulation) -> String? {
     guard let entry else { return nil }
-    if entry.state != .running(order.attempt) { return "task \(order.task) begins in state \(entry.state)" }
+    // What began and was ended in one tick is stopped before a byte leaves.
+    if entry.state != .running(order.attempt) {
+      premature = (order.attempt, "task \(order.task) begins in state \(entry.state)")
+    }
     if paused.contains(order.task) { return "task \(order.task) begins although it is paused" }
     // A redirect is not a new attempt.
     guard order.request.url == world.store.details[order.task]?.plan.request.url else { return nil }
@@ -115,6 +132,26 @@ final class RequestChecker: Checker {
       return "a request that may not be repeated goes out on a used connection"
     }
     return nil
+  }
+}
+
+/// While bytes go into a part file, its row vouches for their version or for none: a kill at that moment must not leave
+/// bytes of one version under the validator of another.
+final class VouchChecker: Checker {
+  let name = "the row vouches for what is in the part file"
+
+  func take(_ fact: Fact, in world: Simulation) -> String? {
+    guard case .wrote(let id, let span) = fact, span.length > 0,
+      let validator = world.store.details[id]?.progress.resumePoint?.validator
+    else { return nil }
+    let version = world.servers.versions[Int(span.version)]
+    guard version.kind == .object else { return nil }
+    let isSame =
+      switch validator {
+      case .entityTag(let tag): version.entityTag == tag
+      case .lastModified(let date): version.modifiedSeconds.map { HTTPDateText.fixed($0) == date } ?? false
+      }
+    return isSame ? nil : "task \(id) writes version \(span.version) while its row vouches for \(validator.fieldValue)"
   }
 }
 
