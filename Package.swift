@@ -79,7 +79,8 @@ let package = Package(
     tests("SimulationTests", ["TransferSimulation", "TransferCore"]),
     tests("TidyTests", []),
 
-    // What hostile bytes may do to us: fuzz targets as plain functions, replayed over the kept corpus as ordinary tests.
+    // What hostile bytes may do to us: fuzz targets as plain functions, replayed over the kept corpus as ordinary
+    // tests.
     .target(
       name: "FuzzTargets",
       dependencies: [

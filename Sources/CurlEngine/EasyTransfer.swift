@@ -179,7 +179,7 @@ final class EasyTransfer {
       if clientBytes.count > EngineLimits.undrainedBytes { holds.insert(.drain) }
     }
     received += Int64(bytes.count)
-    if awaitsRecord, received >= EngineLimits.unrecordedBytes { holds.insert(.unrecorded) }
+    if awaitsRecord, received >= Limits.unrecordedBytes { holds.insert(.unrecorded) }
     tell()
     return bytes.count
   }

@@ -26,9 +26,6 @@ enum EngineLimits {
   static let abandonedLookupTime: Duration = .seconds(30)
   /// Handles kept for the next attempts.
   static let pooledHandles = 64
-  /// Of a body that can be continued so much is taken before the row says how. With what the kernel holds it is what a
-  /// killed daemon fetches again; a commit is done before a fast network has brought it.
-  static let unrecordedBytes: Int64 = 128 * 1024
   /// A part file is synced when so many bytes are new …
   static let syncBytes: Int64 = 4 * 1024 * 1024
   /// … or the oldest new byte is this old.

@@ -59,9 +59,9 @@ package enum FilePlacement {
     }
   }
 
-  /// As `publish`, but the part keeps its own name as well, until whoever recorded the result removes it: a crash between
-  /// placing and recording is told by the second name being the same file. On a filesystem without hard links (FAT, some
-  /// of FUSE) it is `publish`.
+  /// As `publish`, but the part keeps its own name as well, until whoever recorded the result removes it: a crash
+  /// between placing and recording is told by the second name being the same file. On a filesystem without hard links
+  /// (FAT, some of FUSE) it is `publish`.
   package static func link(
     part: String, as destination: String, policy: Policy
   ) throws(Refusal) -> String {

@@ -56,8 +56,8 @@ extension Core {
   /// Whether files named by this id in the daemon's own folders belong to somebody.
   package func mustKeepFiles(of id: TaskID) -> Bool { tasks[id] != nil || id > lastTaskID }
 
-  /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor stays
-  /// for ever.
+  /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor
+  /// stays for ever.
   private static func mended(_ row: TaskEntry, _ now: ClockReading) -> TaskEntry {
     var entry = row
     if entry.state.isFinished {

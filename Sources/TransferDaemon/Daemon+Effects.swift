@@ -175,7 +175,8 @@ extension Daemon {
   /// Files in one job: bounds how long an attempt waits for its own files behind it.
   private static let removalBatch = 64
 
-  /// Hands over what the turn removes, one job for many files: a thread that is woken for each costs more than the call.
+  /// Hands over what the turn removes, one job for many files: a thread that is woken for each costs more than the
+  /// call.
   func removeGathered() {
     guard !removals.isEmpty else { return }
     var groups: [(worker: Worker, paths: [String])] = []

@@ -117,8 +117,8 @@ extension Daemon {
     }
   }
 
-  /// Body bytes of a data task go to the session's client, behind what this turn says of the task; one that reads slowly
-  /// makes the server wait.
+  /// Body bytes of a data task go to the session's client, behind what this turn says of the task; one that reads
+  /// slowly makes the server wait.
   func passOn(_ bytes: [UInt8], of attempt: AttemptID) {
     guard let id = core.taskOnWire(attempt), let session = core.tasks[id]?.entry.session,
       let client = core.sessions[session]?.attached

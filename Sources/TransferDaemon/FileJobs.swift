@@ -10,7 +10,8 @@ enum FileJobs {
   /// A source larger than this is not copied when it can be neither cloned nor linked: it is read where it is.
   static let copyBoundBytes: Int64 = 64 << 20
 
-  /// Looks at the files of one batch. Sources are pinned durably: a task that is accepted finds its body after a power cut.
+  /// Looks at the files of one batch. Sources are pinned durably: a task that is accepted finds its body after a
+  /// power cut.
   static func prepare(_ orders: [PrepareOrder], sources: String) -> [PreparedTask] {
     var folders: [String: Folder] = [:]
     let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources, &folders)) }

@@ -3,8 +3,8 @@ import Glibc
 import LinuxSystem
 import TransferCore
 
-/// Turns complete part files into results, in batches: all are checked, writeback starts on all, each is synced, each is
-/// placed, and then each folder once. Durability costs one wait for the batch in place of one for each file.
+/// Turns complete part files into results, in batches: all are checked, writeback starts on all, each is synced, each
+/// is placed, and then each folder once. Durability costs one wait for the batch in place of one for each file.
 enum Finalizing {
   /// Results in one batch: bounds how long the first waits for the last.
   static let batchLimit = 256

@@ -1,8 +1,8 @@
 package import TransferCore
 package import WireProtocol
 
-/// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal says
-/// what to change.
+/// Turns what a client wrote into what the core takes: every bound and every syntax is checked here, and each refusal
+/// says what to change.
 package enum RequestIntake {
   // MARK: Sessions
 

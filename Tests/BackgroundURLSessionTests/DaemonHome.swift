@@ -58,12 +58,12 @@ struct DaemonHome: Sendable {
       connection.close()
     }
     if let pid {
-      for _ in 0..<1000 where Glibc.kill(pid, 0) == 0 { usleep(10_000) }
+      for _ in 0..<1000 where Glibc.kill(pid, 0) == 0 { usleep(10_000) }  // sleep: looks again
       Glibc.kill(pid, SIGKILL)
     }
     // An exit test waits for whatever child ends, and would meet this one for ever.
     if let supervisor {
-      for _ in 0..<1000 where waitpid(supervisor, nil, WNOHANG) == 0 { usleep(10_000) }
+      for _ in 0..<1000 where waitpid(supervisor, nil, WNOHANG) == 0 { usleep(10_000) }  // sleep: looks again
     }
     try? FileManager.default.removeItem(at: folder)
   }

@@ -186,7 +186,7 @@ struct EndToEndTests {
       environment["FERRY_APP_ID"] = "facade.tests"
       let registry = SessionRegistry.connected(in: environment)
       registry.session(Victim()).downloadTask(with: try #require(URL(string: url))).resume()
-      try await Task.sleep(for: .seconds(30))
+      try await Task.sleep(for: .seconds(30))  // sleep: dies before
     }
     let next = home.newProcess()
     let watcher = Watcher()
@@ -357,7 +357,7 @@ private func eventually(
   let end = ContinuousClock.now + limit
   while ContinuousClock.now < end {
     if try await condition() { return }
-    try await Task.sleep(for: .milliseconds(20))
+    try await Task.sleep(for: .milliseconds(20))  // sleep: looks again
   }
   Issue.record(what)
 }

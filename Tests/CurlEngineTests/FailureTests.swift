@@ -176,7 +176,7 @@ extension EngineTests {
         _ = peer.readHead()
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
         for _ in 0..<6 {
-          usleep(400_000)
+          usleep(400_000)  // sleep: a slow server
           peer.send("x")
         }
         peer.waitForEnd()

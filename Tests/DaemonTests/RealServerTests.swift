@@ -136,7 +136,8 @@ struct RealServerTests {
         try:
           secure = context.wrap_socket(plain, server_side=True)
           secure.recv(65536)
-          secure.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n" + (b"half" if count == 1 else b"the whole"))
+          secure.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
+          secure.sendall(b"half" if count == 1 else b"the whole")
           if count == 1:
             socket.socket(fileno=secure.detach()).close()
           else:
@@ -453,7 +454,8 @@ final class ScriptedPeer {
     while True:
       client, _ = listener.accept()
       client.recv(65536)
-      client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\\r\\nProxy-Authenticate: Basic realm=x\\r\\nContent-Length: 0\\r\\n\\r\\n")
+      client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\\r\\nProxy-Authenticate: Basic realm=x\\r\\n")
+      client.sendall(b"Content-Length: 0\\r\\n\\r\\n")
       client.close()
     """
 }

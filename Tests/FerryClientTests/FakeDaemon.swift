@@ -162,6 +162,6 @@ func eventually(seconds: Int = 20, _ condition: @Sendable () -> Bool) async thro
   let end = ContinuousClock.now + .seconds(seconds)
   while !condition() {
     guard ContinuousClock.now < end else { throw TimedOut() }
-    try await Task.sleep(for: .milliseconds(2))
+    try await Task.sleep(for: .milliseconds(2))  // sleep: looks again
   }
 }

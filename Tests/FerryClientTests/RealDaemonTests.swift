@@ -60,7 +60,7 @@ import WireProtocol
       while ContinuousClock.now < end {
         let attempt = await Self.open(ferry)
         guard case .failure(let error) = attempt, error.code == .daemonUnavailable else { return try attempt.get() }
-        try await Task.sleep(for: .milliseconds(5))
+        try await Task.sleep(for: .milliseconds(5))  // sleep: looks again
       }
       throw TimedOut()
     }

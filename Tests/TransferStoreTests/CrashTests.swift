@@ -107,7 +107,7 @@ import TransferCore
 
 /// Entry of a thread: ends its own process within a few dozen milliseconds.
 private nonisolated func killSoon(_: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  usleep(UInt32.random(in: 2_000...60_000))
+  usleep(UInt32.random(in: 2_000...60_000))  // sleep: a random moment
   kill(getpid(), SIGKILL)
   return nil
 }

@@ -304,8 +304,8 @@ final class Scene: Sendable {
   }
 
   static func text(_ task: TaskSnapshot) -> String {
-    "\(task.state) \(task.received)/\(task.expected ?? -1), \(task.attempts) attempts, reason \(task.reason ?? "none"), "
-      + "error \(task.error.map { "\($0.code): \($0.detail)" } ?? "none")"
+    "\(task.state) \(task.received)/\(task.expected ?? -1), \(task.attempts) attempts, reason \(task.reason ?? "none"),"
+      + " error \(task.error.map { "\($0.code): \($0.detail)" } ?? "none")"
   }
 
   // MARK: Files

@@ -143,7 +143,14 @@ final class PersistentClient {
 
   /// The next delivery that was not acknowledged before.
   func delivery() throws -> DeliveryNotice {
-    let notice = try perform("a delivery") { client, _ in try client.delivery() }
+    let notice = try perform("a delivery") { client, session in
+      do {
+        return try client.delivery()
+      } catch let late as Late {
+        let tasks = try client.list().map { "\($0.id) \($0.kind) \($0.state) \($0.received) \($0.reason ?? "")" }
+        throw Late("\(late) in session \(session): \(tasks) \(try client.status()) \(home.logText.suffix(3000))")
+      }
+    }
     #expect(!acknowledged.contains(notice.number), "delivery \(notice.number) came again after its acknowledgement")
     return notice
   }
