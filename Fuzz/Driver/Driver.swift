@@ -11,12 +11,14 @@ private nonisolated let target: FuzzTarget = {
   exit(name == "list" ? 0 : 64)
 }()
 
+/// Chooses the target before the first input.
 @_cdecl("LLVMFuzzerInitialize")
 public nonisolated func initialize(_ count: UnsafeMutableRawPointer?, _ arguments: UnsafeMutableRawPointer?) -> Int32 {
   _ = target
   return 0
 }
 
+/// One input; a finding ends the process, as a trap does.
 @_cdecl("LLVMFuzzerTestOneInput")
 public nonisolated func testOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
   let input = unsafe Array(UnsafeBufferPointer(start: bytes, count: count))

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A door through which strangers' bytes come in. Each target feeds its input to the real code behind one door and checks
-/// what must hold whatever the bytes are; a trap is a finding by itself.
+/// A door through which strangers' bytes come in. Each target feeds its input to the real code behind one door and
+/// checks what must hold whatever the bytes are; a trap is a finding by itself.
 package enum FuzzTarget: String, CaseIterable, Sendable {
   /// One line from a client.
   case wireRequest
@@ -14,6 +14,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case httpDate
   /// The lines of a response's head, judged.
   case response
+  /// What a server says on its connection, through libcurl into a file.
+  case answer
   /// URLs, beside libcurl's reader.
   case url
   /// A task, a network and a session as a client describes them.
@@ -36,6 +38,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case .contentRange: try HeaderTargets.contentRange(bytes)
     case .httpDate: try HeaderTargets.date(bytes)
     case .response: try HeaderTargets.response(bytes)
+    case .answer: try AnswerTarget.run(bytes)
     case .url: try URLTarget.run(bytes)
     case .intake: try IntakeTarget.run(bytes)
     case .storedRows: try StoreTargets.rows(bytes)
@@ -51,8 +54,9 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     switch self {
     case .contentRange, .httpDate: 96
     case .url, .lockRecord: 512
-    case .wireRequest, .wireMessage, .response, .intake, .mountTable, .contentCoding: 4096
-    case .peerLines, .storedRows, .storedBytes: 1024
+    case .wireRequest, .wireMessage, .response, .answer, .intake, .mountTable, .contentCoding: 4096
+    case .peerLines: 128
+    case .storedRows, .storedBytes: 512
     }
   }
 }

@@ -129,7 +129,8 @@ enum HeaderTargets {
       try require(isClean, "a header with a line end")
     }
     return ResponseHead(
-      status: collector.status, headers: collector.headers, url: "http://localhost/", httpVersion: collector.httpVersion)
+      status: collector.status, headers: collector.headers, url: "http://localhost/", httpVersion: collector.httpVersion
+    )
   }
 
   private static func check(validator: Validator?) throws {
@@ -155,7 +156,8 @@ enum HeaderTargets {
     case .takeWhole:
       try require(head.status != 206 || context.asksForPart || context.resume != nil, "a part taken for the whole")
     case .retryLater(let failure):
-      try require((1...86_400).contains(failure.retryAfterSeconds ?? 1), "a wait of \(failure.retryAfterSeconds ?? 0) s")
+      try require(
+        (1...86_400).contains(failure.retryAfterSeconds ?? 1), "a wait of \(failure.retryAfterSeconds ?? 0) s")
     case .redirect: try require(head.headers.contains("Location"), "a redirect to nowhere")
     case .restart, .reject, .ask: break
     }

@@ -57,7 +57,8 @@ enum IntakeTarget {
       try require(!own.contains(field.name.asciiLowercased), "a header that is the transfer's own")
     }
     for path in [draft.sourcePath, destination(draft)] {
-      try require(path.map { $0.hasPrefix("/") && !$0.utf8.contains(0) } ?? true, "a path that the kernel reads otherwise")
+      try require(
+        path.map { $0.hasPrefix("/") && !$0.utf8.contains(0) } ?? true, "a path that the kernel reads otherwise")
     }
     let digest = draft.expectedSHA256 ?? String(repeating: "0", count: 64)
     let isDigest = digest.utf8.count == 64 && digest.utf8.allSatisfy { "0123456789abcdef".utf8.contains($0) }

@@ -38,11 +38,12 @@ enum PeerTarget {
     throw FuzzFinding("the end of the connection is not seen")
   }
 
-  /// Some bytes as they are, or a long run of one.
+  /// Some bytes as they are, or a run of one: short, or so long that a few reach the limit.
   private static func piece(_ source: inout ByteSource) -> [UInt8] {
     let kind = source.byte()
-    if kind < 0xF0 { return Array(source.bytes(Int(kind % 64) + 1)) }
-    return [UInt8](repeating: source.byte(), count: (Int(kind & 0x0F) + 1) << 17)
+    if kind < 0xC0 { return Array(source.bytes(Int(kind % 64) + 1)) }
+    let byte = source.byte()
+    return [UInt8](repeating: byte, count: kind < 0xFF ? Int(kind - 0xBF) << 6 : Int(source.byte() % 32 + 1) << 16)
   }
 
   private static func drain(_ peer: Peer, _ model: inout Model) throws {

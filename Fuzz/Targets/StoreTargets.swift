@@ -240,7 +240,8 @@ private enum Template {
       request: TransferRequest(url: "http://localhost/a", headers: [("Accept", "*/*")], secretHeaderNames: ["X"]),
       source: nil, destination: .file(path: "/out/\(entry.id)", collision: .fail), partPath: "/out/.\(entry.id).part",
       expectedSHA256: nil, statusRule: .successOnly, keepsEncoding: false, requestTimeout: .seconds(60),
-      resourceTimeout: .seconds(604_800), key: "key\(entry.id)", createdAt: WallInstant(milliseconds: 1_790_000_000_000))
+      resourceTimeout: .seconds(604_800), key: "key\(entry.id)", createdAt: WallInstant(milliseconds: 1_790_000_000_000)
+    )
     var progress = TaskProgress()
     progress.resumePoint = ResumePoint(validator: .entityTag("\"a\""), offset: 10, total: 20)
     progress.bootID = "boot"

@@ -3,8 +3,8 @@ import CurlEngine
 import Glibc
 import TransferCore
 
-/// Who reads a URL decides where a secret goes: the core decides by its origin, libcurl connects. Any URL that both take
-/// must lead both to one place.
+/// Who reads a URL decides where a secret goes: the core decides by its origin, libcurl connects. Any URL that both
+/// take must lead both to one place.
 enum URLTarget {
   /// Two lines: a reference and its base; one line: a URL.
   static func run(_ bytes: [UInt8]) throws {

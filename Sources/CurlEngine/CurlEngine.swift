@@ -19,6 +19,9 @@ package struct EngineUnavailable: Error, Hashable {
   /// Transfers whose name look-up waits for a free thread, in order.
   private var deferred: [EasyTransfer] = []
   private var pool: [EasyHandle] = []
+  /// Origins that broke an upload's stream without an answer. RFC 9113 section 8.1 lets a server answer early and reset
+  /// the stream; libcurl 7.88 loses that answer, and would lose it again.
+  private var earlyAnswerers: Set<String> = []
   private var timer: BootInstant?
   /// When idle connections are dropped.
   private var idleDrop: BootInstant?
@@ -83,7 +86,8 @@ package struct EngineUnavailable: Error, Hashable {
     let sink: PartFileSink? = if case .partFile = order.sink { partDescriptor } else { nil }
     let transfer = EasyTransfer(order, easy: easy, context: context, sink: sink, upload: upload)
     let bodyBytes = upload?.sizeBytes ?? (CurlOptions.sendsEmptyBody(order.request.method) ? 0 : nil)
-    if let failure = CurlOptions.apply(order, to: easy, bodyBytes: bodyBytes) {
+    let avoidsHTTP2 = upload != nil && earlyAnswerers.contains(transfer.origin)
+    if let failure = CurlOptions.apply(order, to: easy, bodyBytes: bodyBytes, avoidsHTTP2: avoidsHTTP2) {
       giveBack(easy)
       return refuse(order, failure)
     }
@@ -262,6 +266,10 @@ package struct EngineUnavailable: Error, Hashable {
     guard let result = transfer.result, transfers[transfer.order.attempt] === transfer,
       transfer.sink?.isBusy != true, transfer.upload?.isBusy != true
     else { return }
+    if result == CURLE_HTTP2_STREAM, transfer.upload != nil, transfer.head == nil {
+      if earlyAnswerers.count >= EngineLimits.rememberedOrigins { earlyAnswerers.removeAll() }
+      earlyAnswerers.insert(transfer.origin)
+    }
     transfer.tell()
     transfer.flush()
     context.queue.append(.ended(transfer.order.attempt, transfer.end(result), transfer.facts()))

@@ -7,7 +7,9 @@ enum CurlOptions {
   static let systemCertificateFile = "/etc/ssl/certs/ca-certificates.crt"
 
   /// Nil when everything was set; else why the order cannot be carried out.
-  static func apply(_ order: AttemptOrder, to easy: EasyHandle, bodyBytes: Int64?) -> TransferFailure? {
+  static func apply(
+    _ order: AttemptOrder, to easy: EasyHandle, bodyBytes: Int64?, avoidsHTTP2: Bool = false
+  ) -> TransferFailure? {
     let request = order.request
     guard let origin = Origin(url: request.url) else {
       return TransferFailure(
@@ -29,6 +31,7 @@ enum CurlOptions {
     setMethod(request.method, easy, bodyBytes: bodyBytes)
     easy.setHeaderLines(headerLines(request.headers))
     setBehaviour(order, easy)
+    if avoidsHTTP2 { easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)) }
     setRoute(order.network, origin, easy)
     guard easy.status == CURLE_OK else {
       return TransferFailure(

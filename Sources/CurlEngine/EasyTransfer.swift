@@ -72,6 +72,9 @@ final class EasyTransfer {
       && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
   }
 
+  /// Scheme, host and port of the request; empty for a URL that has none.
+  var origin: String { Origin(url: order.request.url)?.description ?? "" }
+
   // MARK: Header lines
 
   /// Takes a header line; false breaks the transfer off.

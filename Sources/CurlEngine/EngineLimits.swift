@@ -43,4 +43,6 @@ enum EngineLimits {
   /// Body bytes that may wait unsent in a socket: enough to keep the wire busy between two turns of the loop, little
   /// enough that what counts as sent has left.
   static let unsentBytes: Int32 = 128 * 1024
+  /// Origins whose uploads go over HTTP/1.1; a process meets few of them.
+  static let rememberedOrigins = 64
 }

@@ -5,8 +5,8 @@ package enum Limits {
   /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the
   /// store.
   package static let residentDetails = 2048
-  /// A body shorter than this is not recorded before it is whole; of a longer one the engine takes so much before its row
-  /// says how it can be continued. One number for both: a body between two would wait for ever. With what the kernel
+  /// A body shorter than this is not recorded before it is whole; of a longer one the engine takes so much before its
+  /// row says how it can be continued. One number for both: a body between two would wait for ever. With what the kernel
   /// holds it is what a killed daemon fetches again; a commit is done before a fast network has brought it.
   package static let unrecordedBytes: Int64 = 128 << 10
   /// Details asked for at once before their tasks' turn: a store that needs 10 ms to answer still feeds 10,000 a second.

@@ -327,4 +327,23 @@ import Testing
     bench.admit()
     #expect(bench.state(id) == .finished(.failed))
   }
+
+  @Test func rowsWhoseMomentsContradictTheirStateNeitherRunNorStayForEver() {
+    var bench = Bench()
+    let session = SessionRecord(
+      id: SessionID(rawValue: 1), key: SessionKey(app: "app", identifier: "s"), nextTaskNumber: 9)
+    let moment = WallInstant(milliseconds: 5)
+    let states: [TaskState] = [.waiting, .suspended, .asking, .finalizing, .finished(.succeeded)]
+    let tasks = states.enumerated().map { index, state in
+      TaskEntry(
+        id: TaskID(rawValue: Int64(index + 1)), session: session.id, number: Int64(index + 1), kind: .download,
+        state: state, origin: "http://host.test:80", deadline: state == .suspended ? moment : nil,
+        finishedAt: state.isFinished ? nil : moment)
+    }
+    let stored = StoredState(
+      sessions: [session], tasks: tasks, lastTaskID: TaskID(rawValue: 9), lastSessionID: session.id)
+    bench.core = Core.restoring(stored, Bench.configuration, at: bench.now).core
+    #expect(bench.core.violations() == [])
+    #expect(!bench.core.takeChanges().isEmpty)
+  }
 }

@@ -14,7 +14,9 @@ enum Interoperability {
   static let combinations: [Combination] = (only.map { [$0] } ?? WebServer.Kind.allCases).flatMap { kind in
     let transports: [WebServer.Transport] = kind.knowsTLS ? [.plain, .tls] : [.plain]
     if isFull { return transports.map { Combination(kind: kind, transport: $0) } }
-    return [Combination(kind: kind, transport: [.nginx, .lighttpd, .h2o].contains(kind) ? .plain : transports.last ?? .plain)]
+    return [
+      Combination(kind: kind, transport: [.nginx, .lighttpd, .h2o].contains(kind) ? .plain : transports.last ?? .plain)
+    ]
       + (kind == .nginx ? [Combination(kind: kind, transport: .tls)] : [])
   }
 
@@ -78,7 +80,9 @@ final class InteroperabilityBench {
 
   // MARK: Tools
 
-  static func content(_ length: Int, seed: UInt64) -> [UInt8] { GeneratedContent(length: length, seed: seed).bytes(0..<length) }
+  static func content(_ length: Int, seed: UInt64) -> [UInt8] {
+    GeneratedContent(length: length, seed: seed).bytes(0..<length)
+  }
 
   /// sha256sum's own word.
   static func digest(_ path: String) throws -> String {
@@ -90,7 +94,8 @@ final class InteroperabilityBench {
     "\(server.scheme)://localhost:\(relay?.port ?? server.port)/\(path)"
   }
 
-  private func specification(_ url: String, _ name: String, of original: String? = nil) throws -> WireTaskSpecification {
+  private func specification(_ url: String, _ name: String, of original: String? = nil) throws -> WireTaskSpecification
+  {
     var wire = WireTaskSpecification.download(url, to: "\(home.out)/\(name)")
     if let original { wire.sha256 = try Self.digest("\(server.root)/\(original)") }
     return wire
@@ -128,7 +133,9 @@ final class InteroperabilityBench {
       #expect(task.isLengthVerified ?? true, "\(kind) \(path)")
       if path == "dir" { #expect(task.currentURL?.hasSuffix("/dir/") ?? task.response?.url.hasSuffix("/dir/") == true) }
       let isSecond = server.transport == .tls && kind.knowsTLS
-      #expect(task.response?.httpVersion.hasPrefix(isSecond ? "2" : "1") == true, "\(kind) \(task.response.map { "\($0)" } ?? "")")
+      #expect(
+        task.response?.httpVersion.hasPrefix(isSecond ? "2" : "1") == true,
+        "\(kind) \(task.response.map { "\($0)" } ?? "")")
     }
   }
 
@@ -178,7 +185,8 @@ final class InteroperabilityBench {
     try expectSame(task, as: "resume.bin", "resume")
     let again = relay.passed - Self.cutAt
     if kind.knowsRanges {
-      #expect(again < Self.large - Self.cutAt / 2, "\(kind): \(again) bytes after the cut\n\(home.logText.suffix(3000))")
+      #expect(
+        again < Self.large - Self.cutAt / 2, "\(kind): \(again) bytes after the cut\n\(home.logText.suffix(3000))")
       #expect(task.wasted ?? 0 == 0, "\(kind)")
     } else {
       #expect(again >= Self.large, "\(kind) cannot continue, and seems to: \(again) bytes")

@@ -33,19 +33,24 @@ extension InteroperabilityTests {
     client = try home.connect()
     let task = try client.waitForEnd(of: id)
     #expect(task.state == "succeeded", "\(task)")
-    let same = try InteroperabilityBench.digest(home.out + "/a") == InteroperabilityBench.digest(server.root + "/whole.bin")
+    let same =
+      try InteroperabilityBench.digest(home.out + "/a") == InteroperabilityBench.digest(server.root + "/whole.bin")
     #expect(same)
     #expect(relay.passed < 5_000_000 + 9_500_000, "\(relay.passed) bytes came through the proxy")
     #expect(task.response?.httpVersion.hasPrefix(transport == .tls ? "2" : "1") == true)
     relay.stop()
     try eventually("the relay ends", is: { relay.openings.count == relay.connections })
-    let first = transport == .tls ? "CONNECT localhost:\(server.port) " : "GET http://localhost:\(server.port)/whole.bin "
+    let first =
+      transport == .tls ? "CONNECT localhost:\(server.port) " : "GET http://localhost:\(server.port)/whole.bin "
     #expect(relay.openings.allSatisfy { $0.hasPrefix(first) }, "\(relay.openings.map { $0.prefix(80) })")
     // A host that is to be reached without it.
-    let direct = try client.open("direct", network: WireNetwork(
-      httpProxy: "http://127.0.0.1:1", httpsProxy: "http://127.0.0.1:1", noProxy: "localhost",
-      certificateFile: server.authority))
-    let second = try client.waitForEnd(of: try client.download(server.url + "/whole.bin", to: home.out + "/b", in: direct))
+    let direct = try client.open(
+      "direct",
+      network: WireNetwork(
+        httpProxy: "http://127.0.0.1:1", httpsProxy: "http://127.0.0.1:1", noProxy: "localhost",
+        certificateFile: server.authority))
+    let second = try client.waitForEnd(
+      of: try client.download(server.url + "/whole.bin", to: home.out + "/b", in: direct))
     #expect(second.state == "succeeded", "\(second)")
   }
 }

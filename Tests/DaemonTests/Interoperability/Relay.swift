@@ -3,8 +3,8 @@ import LinuxSystem
 import Synchronization
 import Testing
 
-/// Between a client and a server: it counts connections, keeps what the client said first, lets so many bytes of answers
-/// through and then no more until it is told, and can delay every byte.
+/// Between a client and a server: it counts connections, keeps what the client said first, lets so many bytes of
+/// answers through and then no more until it is told, and can delay every byte.
 final class Relay: Sendable {
   private struct State {
     var connections = 0

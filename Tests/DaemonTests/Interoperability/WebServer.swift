@@ -2,9 +2,9 @@ import Glibc
 import LinuxSystem
 import Testing
 
-/// A port of the loopback that the kernel chose. It stays bound here, without listening, so that nobody else is given it
-/// before the server that listens on it has started (socket(7): two sockets with SO_REUSEADDR may share an address of
-/// which neither listens yet).
+/// A port of the loopback that the kernel chose. It stays bound here, without listening, so that nobody else is given
+/// it before the server that listens on it has started (socket(7): two sockets with SO_REUSEADDR may share an address
+/// of which neither listens yet).
 final class ReservedPort {
   let number: UInt16
   private let socket: OwnedDescriptor
@@ -122,7 +122,7 @@ final class WebServer {
   private let reserved: ReservedPort?
   private var program: Program?
 
-  var root: String { folder + "/root" }
+  var root: String { folder + "/site" }
   var processID: Int32 { program?.processID ?? -1 }
   var scheme: String { transport == .tls ? "https" : "http" }
   var url: String { "\(scheme)://localhost:\(port)" }
@@ -138,10 +138,10 @@ final class WebServer {
     self.transport = transport
     folder = "/tmp/ferry-web-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
     try Files.makePrivateDirectory(folder)
-    for name in ["root", "root/dir", "root/put", "tmp", "cert"] { try Files.makePrivateDirectory("\(folder)/\(name)") }
+    for name in ["site", "site/dir", "site/put", "tmp", "cert"] { try Files.makePrivateDirectory("\(folder)/\(name)") }
     // Workers run as another user.
-    for name in ["", "/root", "/root/dir", "/tmp", "/cert"] { unsafe chmod(folder + name, 0o755) }
-    for name in ["/root/put", "/tmp"] { unsafe chmod(folder + name, 0o777) }
+    for name in ["", "/site", "/site/dir", "/tmp", "/cert"] { unsafe chmod(folder + name, 0o755) }
+    for name in ["/site/put", "/tmp"] { unsafe chmod(folder + name, 0o777) }
     let reserved = address == nil ? try ReservedPort() : nil
     self.reserved = reserved
     port = address?.port ?? reserved?.number ?? 0
@@ -152,7 +152,9 @@ final class WebServer {
     let all = wrapper + command
     program = try Program(
       all[0], Array(all.dropFirst()),
-      environment: ["PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, "XDG_DATA_HOME": folder, "LANG": "C.UTF-8"],
+      environment: [
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": folder, "XDG_DATA_HOME": folder, "LANG": "C.UTF-8",
+      ],
       folder: folder)
     guard address == nil else { return }
     try waitUntilListening()
@@ -206,7 +208,8 @@ final class WebServer {
     let program = try #require(kind.program, "\(kind) is not installed")
     switch kind {
     case .nginx: return [program, "-p", folder, "-c", try write("nginx.conf", nginx(host, tls, rate))]
-    case .apache2: return [program, "-d", folder, "-D", "FOREGROUND", "-f", try write("apache.conf", apache(host, tls))]
+    case .apache2:
+      return [program, "-d", folder, "-D", "FOREGROUND", "-f", try write("apache.conf", apache(host, tls))]
     case .lighttpd: return [program, "-D", "-f", try write("lighttpd.conf", lighttpd(host, tls))]
     case .caddy:
       return [program, "run", "--adapter", "caddyfile", "--config", try write("Caddyfile", caddy(host, tls))]
@@ -285,6 +288,7 @@ final class WebServer {
       server.port = \(port)
       server.errorlog = "\(folder)/error.log"
       server.stat-cache-engine = "disable"
+      mimetype.assign = ("" => "application/octet-stream")
       server.upload-dirs = ("\(folder)/tmp")
       index-file.names = ("index.html")
       \(security)
