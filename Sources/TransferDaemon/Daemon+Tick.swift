@@ -13,8 +13,8 @@ extension Daemon {
   private static let peerBudget = 64
   /// How often watchers hear of progress.
   static let progressInterval = Duration.milliseconds(100)
-  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small files
-  /// are done in it.
+  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small
+  /// files are done in it.
   static let passingInterval = Duration.milliseconds(20)
 
   /// Turns until it is told to stop, then lets go in good order.
@@ -143,8 +143,8 @@ extension Daemon {
     submitNextBatch()
   }
 
-  /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of them,
-  /// and cost more than they do.
+  /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of
+  /// them, and cost more than they do.
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
