@@ -9,7 +9,8 @@ package enum Limits {
   /// row says how it can be continued. One number for both: a body between two would wait for ever. With what the kernel
   /// holds it is what a killed daemon fetches again; a commit is done before a fast network has brought it.
   package static let unrecordedBytes: Int64 = 128 << 10
-  /// Details asked for at once before their tasks' turn: a store that needs 10 ms to answer still feeds 10,000 a second.
+  /// Details asked for at once before their tasks' turn: a store that needs 10 ms to answer still feeds 10,000 a
+  /// second.
   package static let prefetchedDetails = 128
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10

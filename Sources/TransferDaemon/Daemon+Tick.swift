@@ -13,8 +13,8 @@ extension Daemon {
   private static let peerBudget = 64
   /// How often watchers hear of progress.
   static let progressInterval = Duration.milliseconds(100)
-  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small files
-  /// are done in it.
+  /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small
+  /// files are done in it.
   static let passingInterval = Duration.milliseconds(20)
 
   /// Turns until it is told to stop, then lets go in good order.
@@ -106,7 +106,10 @@ extension Daemon {
       case .progressed(let attempt, let held, let sent):
         effects += core.handle(.progressed(attempt, held: held, sent: sent), at: now)
       case .received(let attempt, let bytes): passOn(bytes, of: attempt)
-      case .synced(let attempt, let offset): effects += core.handle(.synced(attempt, offset: offset), at: now)
+      case .synced(let attempt, let offset):
+        effects += core.handle(.synced(attempt, offset: offset), at: now)
+        // What is on the disk is not fetched again, once the row says so.
+        isCommitAwaited = true
       case .ended(let attempt, let end, let facts):
         pausedForClient[attempt] = nil
         effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)
@@ -143,8 +146,8 @@ extension Daemon {
     submitNextBatch()
   }
 
-  /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of them,
-  /// and cost more than they do.
+  /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of
+  /// them, and cost more than they do.
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {

@@ -35,7 +35,8 @@ extension Core {
     if details[id] != nil { open(id) } else { load(id) }
   }
 
-  /// Asks for the details of a task, and of those behind it in its line: else each of them would wait for the store alone.
+  /// Asks for the details of a task, and of those behind it in its line: else each of them would wait for the store
+  /// alone.
   private mutating func load(_ id: TaskID) {
     if !prefetched.contains(id) { effects.append(.loadDetails(id)) }
     guard let lane = tasks[id]?.lane, prefetched.count < Limits.prefetchedDetails / 2 else { return }
