@@ -213,7 +213,12 @@ final class SimulatedApp {
 
   private func enqueue(in session: SessionID) {
     let open = wishes.count { !$0.isOver }
-    guard open < 14 else { return }
+    guard open < 14 else {
+      // Its list is full: it lets all go on, and gives one up.
+      guard !knownIDs.isEmpty else { return }
+      ask(.resume(knownIDs))
+      return ask(.cancel([world.dice.pick(knownIDs)]))
+    }
     var drafts: [TaskDraft] = []
     for _ in 0..<world.dice.within(1...3) {
       lastWish += 1

@@ -106,7 +106,9 @@ package final class Simulation {
 
   /// Runs the world to its end.
   package func run() -> SimulationReport {
-    while violation == nil, events < options.events, step() {}
+    // Hosts may ask for a rest of a day, and apps have nothing to add meanwhile.
+    let bound: Int64 = 90 * 86_400_000_000_000
+    while violation == nil, events < options.events, now < bound, step() {}
     if violation == nil { settle() }
     coverage.note(faults: faults.struck)
     return SimulationReport(
