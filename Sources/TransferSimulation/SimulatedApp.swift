@@ -269,7 +269,10 @@ final class SimulatedApp {
     world.lastPeer += 1
     let other = Connection(PeerID(rawValue: world.lastPeer), self, world)
     daemon.accept(other)
-    other.post(.command(.openSession(key, attach: true, collectsResults: true, network: NetworkSettings()), 1))
+    other.post(
+      .command(
+        .openSession(
+          key, attach: true, collectsResults: true, network: NetworkSettings(maximumConnectionsPerHost: limit)), 1))
     world.schedule(after: world.dice.nanoseconds(milliseconds: 100...2000)) { other.post(.closed) }
   }
 

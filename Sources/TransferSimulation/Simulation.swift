@@ -178,6 +178,8 @@ package final class Simulation {
     WallInstant(milliseconds: 1_700_000_000_000 + now / 1_000_000 + wallOffsetMilliseconds)
   }
 
+  var boot: BootInstant { BootInstant(nanoseconds: now - bootStart + 1_000_000_000) }
+
   /// The machine slept: clocks that count suspend went on, and nothing was done.
   func suspendMachine(for nanoseconds: Int64) { now += nanoseconds }
 
