@@ -81,6 +81,7 @@ package struct Program {
     var total = 0
     var simulated = Duration.zero
     var failed = 0
+    var history: UInt64 = 0
     let clock = ContinuousClock()
     let began = clock.now
     for offset in 0..<seeds {
@@ -90,6 +91,7 @@ package struct Program {
       let report = Simulation(options).run()
       total += report.events
       simulated += report.simulated
+      history = (history ^ report.traceHash) &* 0x100_0000_01B3
       coverage.add(report.coverage)
       defer { afterEachSeed() }
       guard report.checker != nil else { continue }
@@ -106,7 +108,8 @@ package struct Program {
     let rate =
       Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
     print(
-      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s")
+      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, history \(String(history, radix: 16))"
+    )
     if !coverage.missed.isEmpty { print("never hit: \(coverage.missed.joined(separator: ", "))") }
     if failed > 0 { print("\(failed) seeds failed") }
     return failed > 0 || (needsCoverage && !coverage.missed.isEmpty) ? 1 : 0

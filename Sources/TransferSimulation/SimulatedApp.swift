@@ -213,7 +213,12 @@ final class SimulatedApp {
 
   private func enqueue(in session: SessionID) {
     let open = wishes.count { !$0.isOver }
-    guard open < 14 else { return }
+    guard open < 14 else {
+      // Its list is full: it lets all go on, and gives one up.
+      guard !knownIDs.isEmpty else { return }
+      ask(.resume(knownIDs))
+      return ask(.cancel([world.dice.pick(knownIDs)]))
+    }
     var drafts: [TaskDraft] = []
     for _ in 0..<world.dice.within(1...3) {
       lastWish += 1
@@ -264,7 +269,10 @@ final class SimulatedApp {
     world.lastPeer += 1
     let other = Connection(PeerID(rawValue: world.lastPeer), self, world)
     daemon.accept(other)
-    other.post(.command(.openSession(key, attach: true, collectsResults: true, network: NetworkSettings()), 1))
+    other.post(
+      .command(
+        .openSession(
+          key, attach: true, collectsResults: true, network: NetworkSettings(maximumConnectionsPerHost: limit)), 1))
     world.schedule(after: world.dice.nanoseconds(milliseconds: 100...2000)) { other.post(.closed) }
   }
 

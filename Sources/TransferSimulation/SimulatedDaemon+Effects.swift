@@ -5,7 +5,9 @@ extension SimulatedDaemon {
     world.note(effect)
     if world.strikes(.crashInTick, perMille: 1) { return world.crashDaemon() }
     switch effect {
-    case .reply(let token, let reply): peers[token.peer]?.send(.reply(token.sequence, reply))
+    case .reply(let token, let reply):
+      if case .refused(let refusal) = reply, refusal.name == .sessionInUse { world.coverage.note(.sessionInUse) }
+      peers[token.peer]?.send(.reply(token.sequence, reply))
     case .announce(let id, let announcement): announce(id, announcement)
     case .offer(let peer, let record): offer(record, to: peer)
     case .endSession(let peer, let session):

@@ -106,7 +106,9 @@ package final class Simulation {
 
   /// Runs the world to its end.
   package func run() -> SimulationReport {
-    while violation == nil, events < options.events, step() {}
+    // Hosts may ask for a rest of a day, and apps have nothing to add meanwhile.
+    let bound: Int64 = 90 * 86_400_000_000_000
+    while violation == nil, events < options.events, now < bound, step() {}
     if violation == nil { settle() }
     coverage.note(faults: faults.struck)
     return SimulationReport(
@@ -175,6 +177,8 @@ package final class Simulation {
   var wall: WallInstant {
     WallInstant(milliseconds: 1_700_000_000_000 + now / 1_000_000 + wallOffsetMilliseconds)
   }
+
+  var boot: BootInstant { BootInstant(nanoseconds: now - bootStart + 1_000_000_000) }
 
   /// The machine slept: clocks that count suspend went on, and nothing was done.
   func suspendMachine(for nanoseconds: Int64) { now += nanoseconds }

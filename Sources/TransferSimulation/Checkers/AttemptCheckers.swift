@@ -41,7 +41,9 @@ final class BlockedAttemptChecker: Checker {
   /// Began in a state that allows none; it must be stopped in the same tick.
   private var premature: (attempt: AttemptID, text: String)?
   /// Until when a lane asked to be left alone, and a task must wait after a failure; by the world's own clock.
-  private var laneRest: [String: (since: Int64, until: Int64)] = [:]
+  private var laneRest: [String: (by: TaskID, since: AttemptID, at: Int64, until: Int64)] = [:]
+  /// Wishes to go on at once that are on their way.
+  private var hurries: [TaskID: Int] = [:]
   private var taskRest: [TaskID: Int64] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
@@ -56,9 +58,12 @@ final class BlockedAttemptChecker: Checker {
       for id in ids {
         paused.remove(id)
         resumed.insert(id)
+        hurries[id, default: 0] += 1
         taskRest[id] = nil
       }
-    case .asked(_, .update(let id, let change)): if change.earliestBegin != nil { taskRest[id] = nil }
+    case .asked(_, .update(let id, let change)): if change.earliestBegin != nil { hurries[id, default: 0] += 1 }
+    case .replied(_, .update(let id, let change), _): if change.earliestBegin != nil { hurried(id) }
+    case .replied(_, .resume(let ids), _): for id in ids { hurried(id) }
     case .daemonDied:
       // Times are re-derived from the wall clock, which may have jumped.
       laneRest.removeAll()
@@ -73,12 +78,27 @@ final class BlockedAttemptChecker: Checker {
     return nil
   }
 
+  /// The task that was told to wait does: it was not cancelled before its answer was understood.
+  private func isStillResting(_ id: TaskID, _ world: Simulation) -> Bool {
+    guard let core = world.daemon?.core, let cell = core.tasks[id], let wakeAt = cell.wakeAt else { return false }
+    return cell.entry.state == .waiting && cell.entry.failures > 0 && wakeAt > world.boot
+  }
+
+  private func hurried(_ id: TaskID) {
+    taskRest[id] = nil
+    hurries[id, default: 1] -= 1
+  }
+
   private func rest(_ id: TaskID, _ end: AttemptEnd?, _ verdict: ResponseVerdict?, _ world: Simulation) {
     guard let entry = world.daemon?.core.tasks[id]?.entry else { return }
     switch (end, verdict) {
     case (.discarded, .retryLater(let failure)?):
       if let seconds = failure.retryAfterSeconds {
-        laneRest["\(entry.session) \(entry.origin)"] = (world.now, world.now + Int64(seconds) * 1_000_000_000)
+        // Whoever has its slot already may begin.
+        var latest = AttemptID(rawValue: 0)
+        world.daemon?.core.tasks.forEach { latest = max(latest, $0.entry.state.attempt ?? latest) }
+        let until = world.now + Int64(seconds) * 1_000_000_000
+        laneRest["\(entry.session) \(entry.origin)"] = (id, latest, world.now, until)
       }
       taskRest[id] = world.now + 250_000_000
     case (.failed, _): taskRest[id] = world.now + 250_000_000
@@ -95,10 +115,12 @@ final class BlockedAttemptChecker: Checker {
     if paused.contains(order.task) { return "task \(order.task) begins although it is paused" }
     // A redirect is not a new attempt.
     guard order.request.url == world.store.details[order.task]?.plan.request.url else { return nil }
-    if let until = taskRest[order.task], world.now < until { return "task \(order.task) begins within its backoff" }
-    // What had its slot when the host asked for a rest may still begin.
-    if let rest = laneRest["\(entry.session) \(entry.origin)"], world.now > rest.since + 60_000_000_000,
-      world.now < rest.until - 1_000_000_000
+    if let until = taskRest[order.task], world.now < until, hurries[order.task, default: 0] <= 0 {
+      return "task \(order.task) begins within its backoff"
+    }
+    if let rest = laneRest["\(entry.session) \(entry.origin)"], order.attempt > rest.since,
+      world.now > rest.at + 60_000_000_000,
+      world.now < rest.until - 1_000_000_000, isStillResting(rest.by, world)
     {
       return "task \(order.task) begins while its host rests"
     }
