@@ -106,7 +106,10 @@ extension Daemon {
       case .progressed(let attempt, let held, let sent):
         effects += core.handle(.progressed(attempt, held: held, sent: sent), at: now)
       case .received(let attempt, let bytes): passOn(bytes, of: attempt)
-      case .synced(let attempt, let offset): effects += core.handle(.synced(attempt, offset: offset), at: now)
+      case .synced(let attempt, let offset):
+        effects += core.handle(.synced(attempt, offset: offset), at: now)
+        // What is on the disk is not fetched again, once the row says so.
+        isCommitAwaited = true
       case .ended(let attempt, let end, let facts):
         pausedForClient[attempt] = nil
         effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)

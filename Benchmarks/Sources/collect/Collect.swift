@@ -1,7 +1,7 @@
 import FerryClient
 
-/// `collect APP SESSION COUNT`: a fresh client of the native interface takes COUNT results that wait, acknowledges each,
-/// and ends. What the figure "results collected" measures beside the bare protocol.
+/// `collect APP SESSION COUNT`: a fresh client of the native interface takes COUNT results that wait, acknowledges
+/// each, and ends. What the figure "results collected" measures beside the bare protocol.
 @main
 struct Collect {
   static func main() async throws {
