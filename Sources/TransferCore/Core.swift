@@ -52,8 +52,8 @@ package struct Core: Hashable, Sendable {
   var removals: [StoreChange] = []
   var dirtyTasks: [TaskID] = []
   var random = RandomWords(seed: 0)
-  /// Wall clock minus boot clock, in milliseconds, by which calendar dates were turned into moments; nil before the first
-  /// reading.
+  /// Wall clock minus boot clock, in milliseconds, by which calendar dates were turned into moments; nil before the
+  /// first reading.
   var wallOffset: Int64?
 
   package init(_ configuration: Configuration) { self.configuration = configuration }

@@ -31,8 +31,8 @@ package enum Effect: Hashable, Sendable {
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
-    // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would leave
-    // its part file there, and its file in the way of the same request when it comes again.
+    // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would
+    // leave its part file there, and its file in the way of the same request when it comes again.
     case .openFiles(_, let order): order.destination != .managed
     case .finalize(let order): order.destination != .managed
     case .prepare, .discardPreparation, .loadDetails, .stop: false

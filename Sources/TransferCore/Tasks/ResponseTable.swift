@@ -74,9 +74,9 @@ package enum ResponseTable {
     return .continueAt(first)
   }
 
-  /// Some servers ignore If-Range, so the part's own validator is compared too. A 206 must carry the ETag that a 200 would
-  /// have (RFC 9110 section 15.3.7), so one without it comes from a server that keeps no such rule; to If-Range it may
-  /// leave out Last-Modified, and a missing date alone proves nothing against it.
+  /// Some servers ignore If-Range, so the part's own validator is compared too. A 206 must carry the ETag that a 200
+  /// would have (RFC 9110 section 15.3.7), so one without it comes from a server that keeps no such rule; to If-Range
+  /// it may leave out Last-Modified, and a missing date alone proves nothing against it.
   private static func validatorAgrees(_ head: ResponseHead, _ resume: ResumePoint) -> Bool {
     switch resume.validator {
     case .entityTag(let tag):
