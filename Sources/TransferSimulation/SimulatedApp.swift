@@ -321,7 +321,10 @@ final class SimulatedApp {
     case (.enqueue, .refused(let refusal)):
       if refusal.name == .degraded { return later(500...4000) { $0.retryWishes() } }
       // It goes when its last result was collected, and its successor may be opened.
-      if refusal.name == .sessionInvalidated { return later(2000...20_000) { $0.retryWishes() } }
+      if refusal.name == .sessionInvalidated {
+        // In the calm `tidy` asks again, or the same question would be most of what happens.
+        return world.isCalm ? () : later(2000...20_000) { $0.retryWishes() }
+      }
       session = nil
       later(2000...20_000) { $0.open() }
     default: break
@@ -431,6 +434,6 @@ final class SimulatedApp {
       for id in dated { ask(.update(id, TaskChange(earliestBegin: world.wall))) }
       resumeWishes(in: session)
     }
-    later(20_000...60_000) { $0.tidy() }
+    later(20_000...600_000) { $0.tidy() }
   }
 }
