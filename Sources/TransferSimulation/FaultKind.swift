@@ -1,5 +1,5 @@
-/// What can go wrong. A kind is on or off for a whole seed, and then strikes with a probability: so each seed explores one
-/// strange world consistently, in place of all of them a little (FoundationDB's *buggify*).
+/// What can go wrong. A kind is on or off for a whole seed, and then strikes with a probability: so each seed explores
+/// one strange world consistently, in place of all of them a little (FoundationDB's *buggify*).
 package enum FaultKind: Int, CaseIterable, Sendable {
   // Time.
   case wallJump, wallJumpYear, machineSuspend

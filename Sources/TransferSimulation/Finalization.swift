@@ -1,7 +1,7 @@
 import TransferCore
 
-/// A worker's job that makes results of complete part files: checks all, syncs each, places each, then the folder once. It
-/// takes time between its steps, so that the daemon can die at any of them.
+/// A worker's job that makes results of complete part files: checks all, syncs each, places each, then the folder once.
+/// It takes time between its steps, so that the daemon can die at any of them.
 final class Finalization {
   private struct Item {
     var order: FinalizeOrder

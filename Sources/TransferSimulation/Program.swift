@@ -11,7 +11,8 @@ package struct Program {
   package var goesOn = false
 
   package static let help = """
-    Usage: ferry-simulate [--seed S] [--seeds K] [--events N] [--without FAULT,FAULT] [--with FAULT,FAULT] [--bug BUG] [--trace]
+    Usage: ferry-simulate [--seed S] [--seeds K] [--events N] [--without FAULT,FAULT] [--with FAULT,FAULT]
+                          [--bug BUG] [--trace]
                           [--require-coverage] [--keep-going]
 
       --seed S             the first seed (1)
@@ -108,7 +109,8 @@ package struct Program {
     let rate =
       Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
     print(
-      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, history \(String(history, radix: 16))"
+      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, "
+        + "history \(String(history, radix: 16))"
     )
     if !coverage.missed.isEmpty { print("never hit: \(coverage.missed.joined(separator: ", "))") }
     if failed > 0 { print("\(failed) seeds failed") }

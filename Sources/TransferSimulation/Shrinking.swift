@@ -44,11 +44,13 @@ package enum Shrinking {
     let without = options.without.map(\.name).joined(separator: ",")
     let always = options.always.isEmpty ? "" : " --with \(options.always.map(\.name).joined(separator: ","))"
     let bug = options.bug.map { " --bug \($0.name)" } ?? ""
+    let arguments =
+      "--seed \(options.seed) --events \(options.events)\(without.isEmpty ? "" : " --without \(without)")\(always)\(bug)"
     return """
       seed \(options.seed) fails: \(failing.checker ?? ""): \(failing.finding)
       made smaller (\(report.events) events, faults \(report.enabledFaults.map(\.name).joined(separator: " "))):
       \(report.tail.suffix(120).joined(separator: "\n"))
-      replay: ferry-simulate --seed \(options.seed) --events \(options.events)\(without.isEmpty ? "" : " --without \(without)")\(always)\(bug) --trace
+      replay: ferry-simulate \(arguments) --trace
       """
   }
 }
