@@ -82,7 +82,7 @@ private final class AnswerBench: LoopRegistrar {
     var story = Story()
     var server = Server(answer: answer, cut: min(cut, answer.count))
     defer { server.close() }
-    for _ in 0..<4000 where story.end == nil {
+    for _ in 0..<20_000 where story.end == nil {
       try turn(engine, &server, attempt, &story)
     }
     guard let end = story.end else { throw FuzzFinding("the attempt does not end") }
@@ -114,7 +114,7 @@ private final class AnswerBench: LoopRegistrar {
   private func turn(_ engine: CurlEngine, _ server: inout Server, _ attempt: AttemptID, _ story: inout Story) throws {
     var polled = watched.map { pollfd(fd: $0.key, events: $0.value, revents: 0) }
     polled.append(pollfd(fd: server.descriptor ?? listener, events: Int16(POLLIN), revents: 0))
-    _ = unsafe poll(&polled, nfds_t(polled.count), 5)
+    _ = unsafe poll(&polled, nfds_t(polled.count), 1)
     for entry in polled.dropLast() where entry.revents != 0 {
       engine.ready(
         entry.fd, readable: entry.revents & Int16(POLLIN | POLLHUP | POLLERR) != 0,

@@ -18,7 +18,6 @@ package struct EngineUnavailable: Error, Hashable {
   private var order: [AttemptID] = []
   /// Transfers whose name look-up waits for a free thread, in order.
   private var deferred: [EasyTransfer] = []
-  private var pool: [EasyHandle] = []
   /// Origins that broke an upload's stream without an answer. RFC 9113 section 8.1 lets a server answer early and reset
   /// the stream; libcurl 7.88 loses that answer, and would lose it again.
   private var earlyAnswerers: Set<String> = []
@@ -59,7 +58,6 @@ package struct EngineUnavailable: Error, Hashable {
     isClosed = true
     context.untold = []
     context.yieldingSenders = []
-    pool = []
     unsafe curl_multi_cleanup(multi)
   }
 
@@ -80,7 +78,9 @@ package struct EngineUnavailable: Error, Hashable {
     context.now = BootClock.now
     idleDrop = nil
     if let failure = mismatch(order, part: part, body: body) { return refuse(order, failure) }
-    guard let easy = takeHandle() else {
+    // Never a used one: a second answer that begins with a folded line makes libcurl before 8.1 write into a header of
+    // the first, which it has freed (curl's pull request 11103). A new handle costs a microsecond.
+    guard let easy = EasyHandle() else {
       return refuse(order, TransferFailure(.internalFault, .transient, detail: "Out of memory."))
     }
     let sink: PartFileSink? = if case .partFile = order.sink { partDescriptor } else { nil }
@@ -88,7 +88,6 @@ package struct EngineUnavailable: Error, Hashable {
     let bodyBytes = upload?.sizeBytes ?? (CurlOptions.sendsEmptyBody(order.request.method) ? 0 : nil)
     let avoidsHTTP2 = upload != nil && earlyAnswerers.contains(transfer.origin)
     if let failure = CurlOptions.apply(order, to: easy, bodyBytes: bodyBytes, avoidsHTTP2: avoidsHTTP2) {
-      giveBack(easy)
       return refuse(order, failure)
     }
     CurlCallbacks.install(transfer, on: easy)
@@ -280,18 +279,8 @@ package struct EngineUnavailable: Error, Hashable {
     let attempt = transfer.order.attempt
     guard transfers.removeValue(forKey: attempt) != nil else { return }
     if let index = order.firstIndex(of: attempt) { order.remove(at: index) }
-    giveBack(transfer.easy)
     if transfers.isEmpty { idleDrop = context.now + EngineLimits.idleDropTime }
     startDeferred()
-  }
-
-  private func takeHandle() -> EasyHandle? { pool.popLast() ?? EasyHandle() }
-
-  private func giveBack(_ easy: EasyHandle) {
-    easy.reset()
-    // After some HTTP/2 transfers libcurl 7.88 keeps the handle's receive buffer, and refuses its size from then on.
-    easy.set(CURLOPT_BUFFERSIZE, EngineLimits.receiveBufferBytes)
-    if pool.count < EngineLimits.pooledHandles, easy.status == CURLE_OK { pool.append(easy) }
   }
 
   private func startDeferred() {

@@ -34,16 +34,6 @@ import TransferCore
     unsafe errorBuffer.deallocate()
   }
 
-  /// Back to the defaults; connections and the name cache belong to the multi handle and stay.
-  func reset() {
-    unsafe curl_easy_reset(raw)
-    unsafe curl_slist_free_all(list)
-    unsafe list = nil
-    status = CURLE_OK
-    failedOption = 0
-    collectErrorText()
-  }
-
   func set(_ option: CURLoption, _ value: Int) { note(option, unsafe ccurl_set_long(raw, option, value)) }
   func set(_ option: CURLoption, _ value: Bool) { set(option, value ? 1 : 0) }
   func set(_ option: CURLoption, bytes value: Int64) {
@@ -58,7 +48,7 @@ import TransferCore
     note(option, unsafe ccurl_set_data_function(raw, option, value))
   }
 
-  /// Request header lines. libcurl does not copy the list, so it lives until the next `reset`.
+  /// Request header lines. libcurl does not copy the list, so it lives as long as the handle.
   func setHeaderLines(_ lines: [String]) {
     for line in lines {
       guard let longer = unsafe curl_slist_append(list, line) else {

@@ -24,8 +24,6 @@ enum EngineLimits {
   static let nameLookups = 32
   /// How long a look-up that was given up is thought to hold its thread (glibc: 2 tries × 5 s × 3 servers).
   static let abandonedLookupTime: Duration = .seconds(30)
-  /// Handles kept for the next attempts.
-  static let pooledHandles = 64
   /// A part file is synced when so many bytes are new …
   static let syncBytes: Int64 = 4 * 1024 * 1024
   /// … or the oldest new byte is this old.

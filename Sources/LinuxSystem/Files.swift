@@ -41,6 +41,12 @@ package enum Files {
     return status
   }
 
+  /// Whether the file has a name beside this one (a hard link); false where there is no such file.
+  package static func hasSecondName(_ path: String) -> Bool {
+    guard let status = try? status(path: path, followingSymlinks: false) else { return false }
+    return status.st_mode & S_IFMT == S_IFREG && status.st_nlink > 1
+  }
+
   /// Space an ordinary user may still fill, in bytes (statvfs(3), f_bavail).
   package static func freeBytes(path: String) throws(SystemError) -> Int64 {
     var status = statvfs()

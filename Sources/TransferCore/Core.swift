@@ -52,6 +52,9 @@ package struct Core: Hashable, Sendable {
   var removals: [StoreChange] = []
   var dirtyTasks: [TaskID] = []
   var random = RandomWords(seed: 0)
+  /// Wall clock minus boot clock, in milliseconds, by which calendar dates were turned into moments; nil before the first
+  /// reading.
+  var wallOffset: Int64?
 
   package init(_ configuration: Configuration) { self.configuration = configuration }
 
@@ -85,6 +88,7 @@ package struct Core: Hashable, Sendable {
 
   /// Once a tick: what has become due, and tasks for the slots that are free.
   package mutating func admit(at now: ClockReading) -> [Effect] {
+    followWallClock(now)
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
     while let place = admission.popCandidate(at: now.boot) {
@@ -138,11 +142,11 @@ package struct Core: Hashable, Sendable {
   package func isStillMeant(_ effect: Effect) -> Bool {
     switch effect {
     case .begin(let order, _): owner(order.attempt) != nil
-    case .releaseBody(let attempt): owner(attempt) != nil
+    case .releaseBody(let attempt), .openFiles(let attempt, _): owner(attempt) != nil
+    case .finalize(let order): tasks[order.task]?.entry.state == .finalizing
     case .offer(let peer, let record):
       sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
-    case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize,
-      .removeFiles:
+    case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles:
       true
     }
   }

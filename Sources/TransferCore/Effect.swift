@@ -31,7 +31,11 @@ package enum Effect: Hashable, Sendable {
     case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
-    case .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize: false
+    // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would leave
+    // its part file there, and its file in the way of the same request when it comes again.
+    case .openFiles(_, let order): order.destination != .managed
+    case .finalize(let order): order.destination != .managed
+    case .prepare, .discardPreparation, .loadDetails, .stop: false
     }
   }
 }
@@ -52,11 +56,14 @@ package struct OpenOrder: Hashable, Sendable {
   /// Opened for writing, made when missing; never truncated here.
   package var partPath: String?
   package var source: UploadSource?
+  /// Where the part file will be placed: whether it stands there already must be known before it is written to.
+  package var destination: Destination
 
-  package init(task: TaskID, partPath: String?, source: UploadSource?) {
+  package init(task: TaskID, partPath: String?, source: UploadSource?, destination: Destination = .managed) {
     self.task = task
     self.partPath = partPath
     self.source = source
+    self.destination = destination
   }
 }
 

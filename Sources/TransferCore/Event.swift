@@ -121,10 +121,14 @@ package struct OpenedFiles: Hashable, Sendable {
   package var partBytes: Int64?
   /// Free bytes on the part file's filesystem; nil when unknown.
   package var freeBytes: Int64?
+  /// The destination shows this very file (or what it was decoded to): a daemon that died, or a folder that could not be
+  /// synced, left it placed and not recorded. It was checked and synced before it got that name.
+  package var isPlaced: Bool
 
-  package init(partBytes: Int64?, freeBytes: Int64?) {
+  package init(partBytes: Int64?, freeBytes: Int64?, isPlaced: Bool = false) {
     self.partBytes = partBytes
     self.freeBytes = freeBytes
+    self.isPlaced = isPlaced
   }
 }
 

@@ -31,5 +31,7 @@ package enum Limits {
   package static let digestRetries: Int64 = 1
   /// Deliveries offered to one client and not yet acknowledged.
   package static let offeredDeliveries = 256
+  /// No failure makes a task wait longer: the longest Retry-After that is honoured (design 10).
+  package static let longestBackoff = Duration.seconds(86_400)
   package static let resourceTimeout = Duration.seconds(10 * 365 * 86_400)
 }

@@ -8,7 +8,9 @@
 /// | running | not repeatable | failed (outcomeUnknown) | the server may have acted; sending twice could do harm |
 /// | running | data | failed (sessionDisconnected) | its client already has some of the bytes |
 /// | asking | any | asking | only the app can answer |
-/// | finalizing | any | finalizing | the result is in; checking and placing it are repeated and do no harm |
+/// | finalizing | any; same boot, or all bytes synced | finalizing | the result is in; checking and placing it are repeated and do no harm |
+/// | finalizing | another boot, repeatable download | waiting | the page cache went with the machine: only the synced bytes count |
+/// | finalizing | another boot, upload or not repeatable | failed (partFileLost) | the server has acted, and its answer may be torn |
 /// | finished | results unacknowledged | offered again, with the same numbers | at least once |
 /// | finished | part file or pinned source left | they are removed (again) | removing follows the commit and may have been lost |
 /// | (no row) | file named by a task's id in the daemon's folders | removed by the shell, see ``Core/mustKeepFiles(of:)`` | a row is written before a file counts |
@@ -77,7 +79,8 @@ extension Core {
       session: entry.session, origin: entry.origin, limit: session.record.network.maximumConnectionsPerHost)
     var cell = TaskCell(entry: entry, lane: lane)
     // A wall clock that was set back must not make a task wait for longer than any backoff or date allows.
-    cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), Limits.resourceTimeout) }
+    let longest = entry.failures > 0 ? Limits.longestBackoff : Limits.resourceTimeout
+    cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), longest) }
     tasks.insert(cell)
     let isUnfinished = !entry.state.isFinished && entry.state != .suspended
     sessions.update(entry.session, isStored: false) {
@@ -125,11 +128,32 @@ extension Core {
           detail: "The daemon was stopped while the request was on its way. The server may have acted on it, so it was "
             + "not sent again; an Idempotency-Key header would allow that.")
       finish(id, .failed(failure), now)
-    case .finalizing: orderFinalizing(id)
+    case .finalizing: isWholeOnDisk(id) ? orderFinalizing(id) : giveUpBytes(id, now)
     case .finished(let ending):
       let leftovers = leftovers(id, ending)
       if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
     case .suspended, .waiting, .asking: break
     }
+  }
+
+  /// All bytes of a complete part file are still there: a page cache survives the daemon, and not the machine.
+  private func isWholeOnDisk(_ id: TaskID) -> Bool {
+    guard let held = details[id], let received = tasks[id]?.entry.received else { return true }
+    if received == 0 || held.progress.bootID == configuration.bootID { return true }
+    return held.progress.resumePoint.map { $0.offset >= received } ?? false
+  }
+
+  /// A length alone proves nothing after a reboot: what was written and not synced may be zeros.
+  private mutating func giveUpBytes(_ id: TaskID, _ now: ClockReading) {
+    guard let entry = tasks[id]?.entry else { return }
+    if entry.kind == .upload || !entry.isRepeatable {
+      let failure = TransferFailure(
+        .partFileLost, .permanent,
+        detail: "The server answered, but the machine stopped before its answer was safe on the disk. The request was "
+          + "not sent again, because the server has acted on it.")
+      return finish(id, .failed(failure), now)
+    }
+    setState(.waiting, of: id)
+    line(up: id, now)
   }
 }

@@ -102,7 +102,8 @@ extension Daemon {
     switch result {
     case .success(let files):
       opened[attempt] = files
-      let sizes = OpenedFiles(partBytes: files.partBytes, freeBytes: files.freeBytes)
+      let sizes = OpenedFiles(
+        partBytes: files.partBytes, freeBytes: files.freeBytes, isPlaced: files.isPlaced)
       effects += core.handle(.filesOpened(attempt, sizes), at: now)
     case .failure(let failure): effects += core.handle(.filesFailed(attempt, failure.failure), at: now)
     }

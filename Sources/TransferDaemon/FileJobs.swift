@@ -123,6 +123,8 @@ enum FileJobs {
     var part: Int32?
     var partBytes: Int64?
     var freeBytes: Int64?
+    /// The destination shows the file already (0001): only its row is missing.
+    var isPlaced = false
     var source: Int32?
   }
 
@@ -134,6 +136,9 @@ enum FileJobs {
         let part = try openPart(path)
         opened.partBytes = try Files.identity(descriptor: part.raw).sizeBytes
         opened.freeBytes = try? Files.freeBytes(path: Files.parent(of: path))
+        if order.destination != .managed {
+          opened.isPlaced = Files.hasSecondName(path) || Files.hasSecondName(path + decodedSuffix)
+        }
         opened.part = part.take()
       }
     } catch {

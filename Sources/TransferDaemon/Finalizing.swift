@@ -121,6 +121,12 @@ enum Finalizing {
     _ content: Checked, _ coding: String
   ) throws(FileJobs.FileFailure) -> (descriptor: Int32, bytes: Int64) {
     let path = content.order.partPath + FileJobs.decodedSuffix
+    if Files.hasSecondName(path), let placed = try? OwnedDescriptor.open(path, .readWrite, followingSymlinks: false),
+      let identity = try? Files.identity(descriptor: placed.raw)
+    {
+      // A daemon that died after placing it had decoded, checked and synced it; its user can see it by now.
+      return (placed.take(), identity.sizeBytes)
+    }
     let output: OwnedDescriptor
     do throws(SystemError) {
       try Files.remove(path)

@@ -27,7 +27,7 @@ package struct Coverage: Sendable {
     case crashWithGatedEffects, crashWithBodyHeld, crashWhileFinalizing, crashAfterPlacing, crashWithDirtyPart
     case rebootTookBytes, resumedInSameBoot, resumedAfterReboot, wholeWithoutRequest, offeredAgain, staleEventDropped
     case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, commitFailed, lengthUnverified, decoded
-    case digestMatched, partLeftBehind
+    case digestMatched, partLeftBehind, placedAndUntold
   }
 
   package private(set) var counts = [Int](repeating: 0, count: Mark.allCases.count)
@@ -59,7 +59,8 @@ package struct Coverage: Sendable {
   /// Two columns: what, and how often.
   package var table: String {
     func lines(_ title: String, _ rows: [(String, Int)]) -> String {
-      let body = rows.map { name, count in "  \(name)\(String(repeating: " ", count: max(1, 32 - name.count)))\(count)" }
+      let body = rows.map { name, count in "  \(name)\(String(repeating: " ", count: max(1, 32 - name.count)))\(count)"
+      }
       return ([title] + body).joined(separator: "\n")
     }
     return [

@@ -1,6 +1,5 @@
 import TransferCore
 
-
 /// The world's only source of chance: the same seed gives the same world.
 package struct Dice {
   private var words: RandomWords

@@ -39,12 +39,18 @@ package struct FaultPlan {
   /// Nothing strikes any more.
   package var isCalm = false
 
-  /// - Parameter without: kinds that stay off whatever the dice say; how a failing seed is made smaller.
-  package init(_ dice: inout Dice, without: [FaultKind]) {
+  /// - Parameters:
+  ///   - without: kinds that stay off whatever the dice say; how a failing seed is made smaller.
+  ///   - always: kinds that are on, and strike often.
+  package init(_ dice: inout Dice, without: [FaultKind], always: [FaultKind] = []) {
     let density = dice.pick([100, 250, 250, 400])
     isOn = FaultKind.allCases.map { _ in dice.happens(perMille: density) }
     rate = FaultKind.allCases.map { _ in dice.pick([1, 1, 3, 6]) }
     struck = FaultKind.allCases.map { _ in 0 }
+    for kind in always {
+      isOn[kind.rawValue] = true
+      rate[kind.rawValue] = 6
+    }
     for kind in without { isOn[kind.rawValue] = false }
   }
 

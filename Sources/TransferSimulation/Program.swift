@@ -4,19 +4,21 @@ package struct Program {
   package var seeds = 1
   package var events = 10_000
   package var without: [FaultKind] = []
+  package var always: [FaultKind] = []
   package var bug: PlantedBug?
   package var isTraced = false
   package var needsCoverage = false
   package var goesOn = false
 
   package static let help = """
-    Usage: ferry-simulate [--seed S] [--seeds K] [--events N] [--without FAULT,FAULT] [--bug BUG] [--trace]
+    Usage: ferry-simulate [--seed S] [--seeds K] [--events N] [--without FAULT,FAULT] [--with FAULT,FAULT] [--bug BUG] [--trace]
                           [--require-coverage] [--keep-going]
 
       --seed S             the first seed (1)
       --seeds K            run K seeds, S, S + 1 … (1)
       --events N           core events in each seed before faults stop (10000)
       --without FAULTS     kinds of faults that stay off
+      --with FAULTS        kinds of faults that are on, and strike often
       --bug BUG            plant a known bug, to see whether it is found
       --trace              print what happens
       --require-coverage   fail when a state, event, effect, verdict or fault was never hit
@@ -48,13 +50,13 @@ package struct Program {
       case "--events":
         guard let value = number(argument) else { return nil }
         events = value
-      case "--without":
+      case "--without", "--with":
         for name in (rest.popFirst() ?? "").split(separator: ",") {
           guard let kind = FaultKind(name: String(name)) else {
             problem = "There is no fault \"\(name)\". Faults: \(FaultKind.allCases.map(\.name).joined(separator: " "))"
             return nil
           }
-          without.append(kind)
+          if argument == "--with" { always.append(kind) } else { without.append(kind) }
         }
       case "--bug":
         let name = rest.popFirst() ?? ""
@@ -74,21 +76,24 @@ package struct Program {
   }
 
   /// Runs all seeds; the exit status.
-  package func run() -> Int32 {
+  package func run(afterEachSeed: () -> Void = {}) -> Int32 {
     var coverage = Coverage()
     var total = 0
     var simulated = Duration.zero
     var failed = 0
+    var history: UInt64 = 0
     let clock = ContinuousClock()
     let began = clock.now
     for offset in 0..<seeds {
       let options = SimulationOptions(
-        seed: seed &+ UInt64(offset), events: events, without: without, bug: bug, isTraced: isTraced,
+        seed: seed &+ UInt64(offset), events: events, without: without, always: always, bug: bug, isTraced: isTraced,
         isVerbose: isTraced)
       let report = Simulation(options).run()
       total += report.events
       simulated += report.simulated
+      history = (history ^ report.traceHash) &* 0x100_0000_01B3
       coverage.add(report.coverage)
+      defer { afterEachSeed() }
       guard report.checker != nil else { continue }
       failed += 1
       if goesOn {
@@ -100,8 +105,11 @@ package struct Program {
     }
     let elapsed = clock.now - began
     print(coverage.table)
-    let rate = Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
-    print("\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s")
+    let rate =
+      Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
+    print(
+      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, history \(String(history, radix: 16))"
+    )
     if !coverage.missed.isEmpty { print("never hit: \(coverage.missed.joined(separator: ", "))") }
     if failed > 0 { print("\(failed) seeds failed") }
     return failed > 0 || (needsCoverage && !coverage.missed.isEmpty) ? 1 : 0

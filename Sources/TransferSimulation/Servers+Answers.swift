@@ -31,7 +31,8 @@ extension Servers {
       return page(request, status: 404, [], acts: false, length: 9)
     }
     if request.method != "GET" {
-      return page(request, status: dice.pick([200, 201, 204]), [], acts: request.bodyIsWhole, length: dice.pick([0, 0, 12]))
+      return page(
+        request, status: dice.pick([200, 201, 204]), [], acts: request.bodyIsWhole, length: dice.pick([0, 0, 12]))
     }
     return representation(index, request, &plan, &dice)
   }
@@ -80,7 +81,8 @@ extension Servers {
       return nil
     }
     let length = versions[Int(objects[index].current)].length
-    return page(request, status: 416, [("Content-Range", "bytes */\(length + 1 + Int64(dice.below(3)))")], acts: false, length: 3)
+    return page(
+      request, status: 416, [("Content-Range", "bytes */\(length + 1 + Int64(dice.below(3)))")], acts: false, length: 3)
   }
 
   /// `Retry-After` in every form that was ever seen; nil: the field is missing.
@@ -112,7 +114,8 @@ extension Servers {
       return page(request, status: status, [("Location", url)], acts: acts, length: 2)
     }
     if plan.strikes(.redirectToNowhere, &dice, perMille: 10) {
-      return page(request, status: status, [("Location", dice.pick(["ftp://x/", "http://", ""]))], acts: acts, length: 2)
+      return page(
+        request, status: status, [("Location", dice.pick(["ftp://x/", "http://", ""]))], acts: acts, length: 2)
     }
     guard plan.strikes(.redirect, &dice, perMille: 60), let index = object(at: url) else { return nil }
     let host = dice.pick(Self.hosts)
@@ -215,7 +218,9 @@ extension Servers {
     if dice.below(12) == 0, !isShort { total = "*" }
     var range: String? = "bytes \(first)-\(last)/\(total)"
     if plan.strikes(.unusableRange, &dice, perMille: 60) {
-      range = dice.pick([nil, "items \(first)-\(last)/\(total)", "bytes \(first)-/\(total)", "bytes=\(first)-\(last)", ""])
+      range = dice.pick([
+        nil, "items \(first)-\(last)/\(total)", "bytes \(first)-/\(total)", "bytes=\(first)-\(last)", "",
+      ])
     }
     var headers = validators(version, request, &plan, &dice)
     if plan.strikes(.omittedPartValidator, &dice, perMille: 200) {

@@ -145,3 +145,10 @@ enum HTTPDateText {
     return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
   }
 }
+
+extension HTTPDateText {
+  /// Whether the core reads both forms of a moment as that moment.
+  static func isUnderstood(_ seconds: Int64) -> Bool {
+    [fixed(seconds), asctime(seconds)].allSatisfy { HTTPDate.parse($0)?.milliseconds == seconds * 1000 }
+  }
+}

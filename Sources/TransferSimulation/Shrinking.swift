@@ -22,7 +22,8 @@ package enum Shrinking {
     var isShorter = true
     while isShorter {
       isShorter = false
-      for part in [best.events / 4, best.events / 2, best.events * 3 / 4, best.events - 1] where part >= 0 && part < best.events {
+      for part in [best.events / 4, best.events / 2, best.events * 3 / 4, best.events - 1]
+      where part >= 0 && part < best.events {
         var options = best.options
         options.events = part
         if let smaller = attempt(options), smaller.events < best.events {
@@ -41,12 +42,13 @@ package enum Shrinking {
     options.isTraced = true
     let report = Simulation(options).run()
     let without = options.without.map(\.name).joined(separator: ",")
+    let always = options.always.isEmpty ? "" : " --with \(options.always.map(\.name).joined(separator: ","))"
     let bug = options.bug.map { " --bug \($0.name)" } ?? ""
     return """
       seed \(options.seed) fails: \(failing.checker ?? ""): \(failing.finding)
       made smaller (\(report.events) events, faults \(report.enabledFaults.map(\.name).joined(separator: " "))):
       \(report.tail.suffix(120).joined(separator: "\n"))
-      replay: ferry-simulate --seed \(options.seed) --events \(options.events)\(without.isEmpty ? "" : " --without \(without)")\(bug) --trace
+      replay: ferry-simulate --seed \(options.seed) --events \(options.events)\(without.isEmpty ? "" : " --without \(without)")\(always)\(bug) --trace
       """
   }
 }

@@ -74,6 +74,8 @@ final class SimulatedApp {
   // What is on its disk.
   private(set) var wishes: [Wish] = []
   private var lastWish = 0
+  /// What it had removed: it does not look for those files any more.
+  private var removed: Set<TaskID> = []
 
   // The process.
   private(set) var process = 0
@@ -82,8 +84,13 @@ final class SimulatedApp {
   private(set) var session: SessionID?
   private var isOpening = false
   private var sequence: Int64 = 0
-  private var pending: [(sequence: Int64, command: Command)] = []
+  private var pending: [(sequence: Int64, peer: PeerID, command: Command)] = []
+  private var pickedUp: Set<TaskID> = []
   private var buffers: [TaskID: Content] = [:]
+  /// Results in hand that were not handled yet.
+  private var offers: [(DeliveryRecord, TaskView?)] = []
+  /// What this process has handled: its acknowledgement is on its way.
+  private var handled: Set<StoreImage.DeliveryKey> = []
 
   init(_ index: Int, _ world: Simulation) {
     self.index = index
@@ -117,6 +124,9 @@ final class SimulatedApp {
     session = nil
     pending.removeAll()
     buffers.removeAll()
+    offers.removeAll()
+    handled.removeAll()
+    pickedUp.removeAll()
   }
 
   /// The socket breaks while both sides live.
@@ -133,7 +143,8 @@ final class SimulatedApp {
   }
 
   func calmDown() {
-    if !isAlive { launch() } else if connection == nil { connect() }
+    // What it did not acknowledge comes again when it comes again.
+    if !isAlive { launch() } else if connection == nil { connect() } else { disconnect() }
     tidy()
   }
 
@@ -151,11 +162,14 @@ final class SimulatedApp {
     world.lastPeer += 1
     let made = Connection(PeerID(rawValue: world.lastPeer), self, world)
     connection = made
+    isOpening = false
     daemon.accept(made)
     open()
   }
 
   private func open() {
+    guard connection != nil, !isOpening else { return }
+    isOpening = true
     let network = NetworkSettings(maximumConnectionsPerHost: limit)
     ask(.openSession(key, attach: collects, collectsResults: collects, network: network))
   }
@@ -165,18 +179,22 @@ final class SimulatedApp {
   private func ask(_ command: Command) {
     guard let connection else { return }
     sequence += 1
-    pending.append((sequence, command))
+    pending.append((sequence, connection.peer, command))
+    if case .remove(let ids) = command { removed.formUnion(ids) }
     world.tell(.asked(app: index, command))
     connection.post(.command(command, sequence))
   }
 
   /// After a reconnect a client sends again what had no reply.
   private func askAgain() {
-    let open = pending
-    pending.removeAll()
-    for item in open {
-      if case .openSession = item.command { continue }
-      ask(item.command)
+    let lost = pending.filter { $0.peer != connection?.peer }
+    pending.removeAll { $0.peer != connection?.peer }
+    for item in lost {
+      switch item.command {
+      // It has just opened the session anew; a close that was lost with the connection is done.
+      case .openSession, .closeSession: continue
+      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: ask(item.command)
+      }
     }
   }
 
@@ -195,7 +213,12 @@ final class SimulatedApp {
 
   private func enqueue(in session: SessionID) {
     let open = wishes.count { !$0.isOver }
-    guard open < 14 else { return }
+    guard open < 14 else {
+      // Its list is full: it lets all go on, and gives one up.
+      guard !knownIDs.isEmpty else { return }
+      ask(.resume(knownIDs))
+      return ask(.cancel([world.dice.pick(knownIDs)]))
+    }
     var drafts: [TaskDraft] = []
     for _ in 0..<world.dice.within(1...3) {
       lastWish += 1
@@ -246,8 +269,11 @@ final class SimulatedApp {
     world.lastPeer += 1
     let other = Connection(PeerID(rawValue: world.lastPeer), self, world)
     daemon.accept(other)
-    other.post(.command(.openSession(key, attach: true, collectsResults: true, network: NetworkSettings()), 1))
-    later(100...2000) { _ in other.post(.closed) }
+    other.post(
+      .command(
+        .openSession(
+          key, attach: true, collectsResults: true, network: NetworkSettings(maximumConnectionsPerHost: limit)), 1))
+    world.schedule(after: world.dice.nanoseconds(milliseconds: 100...2000)) { other.post(.closed) }
   }
 
   // MARK: Hearing
@@ -261,7 +287,8 @@ final class SimulatedApp {
       take(reply, to: command)
     case .offer(let record, let view):
       world.tell(.offered(app: index, process: process, record, view))
-      later(world.strikes(.lateAcknowledgement, perMille: 100) ? 2000...90_000 : 0...120) { $0.collect(record, view) }
+      offers.append((record, view))
+      if offers.count == 1 { collectSoon() }
     case .announced(let view):
       world.tell(.announced(app: index, view))
       if !collects, view.entry.state.isFinished { later(0...2000) { $0.pickUp(view) } }
@@ -276,6 +303,7 @@ final class SimulatedApp {
   }
 
   private func take(_ reply: Reply, to command: Command) {
+    if case .openSession = command { isOpening = false }
     switch (command, reply) {
     case (.openSession, .sessionOpened(let id, _, _)):
       session = id
@@ -292,8 +320,10 @@ final class SimulatedApp {
       for (draft, outcome) in zip(drafts, outcomes) { note(outcome, draft) }
     case (.enqueue, .refused(let refusal)):
       if refusal.name == .degraded { return later(500...4000) { $0.retryWishes() } }
+      // It goes when its last result was collected, and its successor may be opened.
+      if refusal.name == .sessionInvalidated { return later(2000...20_000) { $0.retryWishes() } }
       session = nil
-      later(50...1000) { $0.open() }
+      later(2000...20_000) { $0.open() }
     default: break
     }
   }
@@ -323,8 +353,20 @@ final class SimulatedApp {
 
   // MARK: Collecting
 
+  /// Results are handled one after another, in their order.
+  private func collectSoon() {
+    later(world.strikes(.lateAcknowledgement, perMille: 100) ? 2000...90_000 : 0...120) { app in
+      guard !app.offers.isEmpty else { return }
+      let (record, view) = app.offers.removeFirst()
+      app.collect(record, view)
+      if !app.offers.isEmpty { app.collectSoon() }
+    }
+  }
+
   private func collect(_ record: DeliveryRecord, _ view: TaskView?) {
-    if let view { look(at: view, record.kind) }
+    let name = StoreImage.DeliveryKey(session: record.session, number: record.number)
+    if let view, !handled.contains(name) { look(at: view, record.kind) }
+    handled.insert(name)
     if world.strikes(.missingAcknowledgement, perMille: 60) { return }
     ask(.acknowledge(record.session, [record.number]))
     if record.kind == .completion, let id = record.task { finishWish(id) }
@@ -338,13 +380,14 @@ final class SimulatedApp {
 
   /// The command saw the end of its task: it looks at the file, and has the record removed.
   private func pickUp(_ view: TaskView) {
+    guard pickedUp.insert(view.entry.id).inserted else { return }
     look(at: view, .completion)
     ask(.remove([view.entry.id]))
     finishWish(view.entry.id)
   }
 
   private func look(at view: TaskView, _ kind: DeliveryKind) {
-    guard view.entry.state == .finished(.succeeded) else { return }
+    guard view.entry.state == .finished(.succeeded), !removed.contains(view.entry.id) else { return }
     if view.entry.kind == .data, kind == .completion {
       world.tell(.received(view, buffers.removeValue(forKey: view.entry.id) ?? Content()))
     }
@@ -367,16 +410,23 @@ final class SimulatedApp {
     if let session, let core = world.daemon?.core {
       var sleeping: [TaskID] = []
       var ended: [TaskID] = []
+      var dated: [TaskID] = []
       core.tasks.forEach { cell in
         guard cell.entry.session == session else { return }
         switch cell.entry.state {
         case .suspended, .asking: sleeping.append(cell.entry.id)
         case .finished: if !collects { ended.append(cell.entry.id) }
-        case .waiting, .running, .finalizing: break
+        case .waiting:
+          // A date that it chose while the clock was wrong lies far ahead, and is honoured: it changes its mind.
+          if cell.entry.failures == 0, let date = cell.entry.notBefore, date > world.wall + .seconds(3600) {
+            dated.append(cell.entry.id)
+          }
+        case .running, .finalizing: break
         }
       }
       if !sleeping.isEmpty { ask(.resume(sleeping)) }
       if !ended.isEmpty { ask(.remove(ended)) }
+      for id in dated { ask(.update(id, TaskChange(earliestBegin: world.wall))) }
       resumeWishes(in: session)
     }
     later(20_000...60_000) { $0.tidy() }

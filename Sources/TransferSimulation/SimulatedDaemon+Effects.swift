@@ -5,7 +5,9 @@ extension SimulatedDaemon {
     world.note(effect)
     if world.strikes(.crashInTick, perMille: 1) { return world.crashDaemon() }
     switch effect {
-    case .reply(let token, let reply): peers[token.peer]?.send(.reply(token.sequence, reply))
+    case .reply(let token, let reply):
+      if case .refused(let refusal) = reply, refusal.name == .sessionInUse { world.coverage.note(.sessionInUse) }
+      peers[token.peer]?.send(.reply(token.sequence, reply))
     case .announce(let id, let announcement): announce(id, announcement)
     case .offer(let peer, let record): offer(record, to: peer)
     case .endSession(let peer, let session):
@@ -29,7 +31,7 @@ extension SimulatedDaemon {
   // MARK: Preparation
 
   private func prepare(_ token: RequestToken, _ orders: [PrepareOrder]) {
-    onWorker(0...30) { daemon in
+    onNames(0...30) { daemon in
       daemon.post(.prepared(token, orders.map { PreparedTask(task: $0.task, outcome: daemon.look(at: $0)) }))
     }
   }
@@ -41,9 +43,8 @@ extension SimulatedDaemon {
     guard let path = order.sourcePath else { return .ready(source: nil, destination: order.destination) }
     guard let inode = world.disk.names[path] else { return .refused(Refusal(.sourceMissing, "There is no \(path).")) }
     let pinned = "\(Places.sources)/ferry-\(order.task).source"
-    guard world.disk.names[pinned] == nil else {
-      return .refused(Refusal(.sourceUnusable, "\(pinned) exists."))
-    }
+    // A daemon that died before its commit may have left a source under an id that is given out again.
+    world.disk.setName(pinned, nil, at: world.now)
     // A clone where the filesystem can, else a second name.
     let isClone = world.dice.below(2) == 0
     let pin = isClone ? world.disk.makeInode(at: inode.modified) : inode
@@ -61,8 +62,10 @@ extension SimulatedDaemon {
   // MARK: Attempts
 
   private func openFiles(_ attempt: AttemptID, _ order: OpenOrder) {
+    // It waited for its commit, and was ended meanwhile.
+    guard core.taskOnWire(attempt) != nil else { return }
     opening.insert(attempt)
-    onWorker(0...15) { daemon in
+    onNames(0...15) { daemon in
       if daemon.world.strikes(.openError, perMille: 10) {
         let failure = TransferFailure(.destinationUnavailable, .transient, domain: "errno", number: 5, detail: "EIO.")
         return daemon.post(.opened(attempt, nil, failure))
@@ -70,6 +73,7 @@ extension SimulatedDaemon {
       var parts = OpenedParts(part: nil, source: nil, freeBytes: daemon.world.disk.isFull ? 3 : 1 << 40)
       if let path = order.partPath {
         parts.part = daemon.world.disk.names[path] ?? daemon.world.makeFile(path)
+        parts.isPlaced = daemon.world.placedPath(path, order.destination) != nil
       }
       if let source = order.source {
         guard let inode = daemon.world.disk.names[source.pinnedPath] else {
@@ -91,8 +95,13 @@ extension SimulatedDaemon {
       effects += handle(.filesFailed(attempt, failure), now)
     } else if let parts {
       opened[attempt] = parts
-      let sizes = OpenedFiles(partBytes: parts.part?.content.length, freeBytes: parts.freeBytes)
-      effects += handle(.filesOpened(attempt, sizes), now)
+      let sizes = OpenedFiles(
+        partBytes: parts.part?.content.length, freeBytes: parts.freeBytes, isPlaced: parts.isPlaced)
+      let follows = handle(.filesOpened(attempt, sizes), now)
+      if case .finalize? = follows.last(where: { if case .finalize = $0 { true } else { false } }) {
+        world.coverage.note(.wholeWithoutRequest)
+      }
+      effects += follows
     }
   }
 
@@ -135,7 +144,7 @@ extension SimulatedDaemon {
   func removeFiles(_ paths: [String]) {
     for path in paths {
       removing.append(path)
-      onWorker(0...20) { daemon in
+      onNames(0...20) { daemon in
         for name in [path, path + ".decoded"] where daemon.world.disk.names[name] != nil {
           daemon.world.disk.setName(name, nil, at: daemon.world.now)
         }
@@ -165,8 +174,8 @@ extension SimulatedDaemon {
     switch announcement {
     case .progress: if let entry = core.tasks[id]?.entry { world.tell(.progressTold(entry)) }
     case .state:
-      snapshot(id) { view in
-        guard let view else { return }
+      snapshot(id) { [unowned self] view in
+        guard let view, announcing[id] == nil else { return }
         for peer in audience { peer.send(.announced(view)) }
       }
     case .resumed, .removed: break
@@ -193,6 +202,7 @@ extension SimulatedDaemon {
       offerReads += 1
       return read([]) { [unowned self] _ in
         offerReads -= 1
+        guard core.sessions[record.session]?.deliveries.contains(record.number) == true else { return }
         connection.send(.offer(record, nil))
       }
     }
@@ -202,6 +212,8 @@ extension SimulatedDaemon {
     offerReads += 1
     read([id]) { [unowned self] readings in
       offerReads -= 1
+      // It may have been acknowledged while its task was read.
+      guard core.sessions[record.session]?.deliveries.contains(record.number) == true else { return }
       connection.send(.offer(record, view(id, core.residentDetails(id) ?? readings.first?.1)))
     }
   }

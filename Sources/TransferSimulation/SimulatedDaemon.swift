@@ -16,6 +16,7 @@ final class SimulatedDaemon {
     var part: Inode?
     var source: Inode?
     var freeBytes: Int64
+    var isPlaced = false
   }
 
   struct Batch {
@@ -50,6 +51,8 @@ final class SimulatedDaemon {
   private var lastDurable: Int64 = 0
   private(set) var gated: [(commit: Int64, effect: Effect)] = []
   private var firstGated = 0
+  /// Announcements of a task's state among the gated effects.
+  private(set) var announcing: [TaskID: Int] = [:]
 
   // Work of other threads.
   var readers: [Int64: ([(TaskID, TaskDetails?)]) -> Void] = [:]
@@ -61,12 +64,13 @@ final class SimulatedDaemon {
   var busyFolders: Set<String> = []
   /// Files whose removal is on its way.
   var removing: [String] = []
+  private var lastNamesJob: Int64 = 0
   private var storeJobs: [() -> Void] = []
   private var isStoreBusy = false
 
   init(_ world: Simulation) {
     self.world = world
-    engineBudget = world.dice.pick([1, 3, 1024, 1024])
+    engineBudget = world.dice.pick([64, 1024])
     let configuration = Core.Configuration(managedFolder: Places.managed, bootID: "boot-\(world.bootNumber)")
     let stored = world.store.state
     let (core, effects) = Core.restoring(stored, configuration, at: world.reading())
@@ -290,7 +294,13 @@ final class SimulatedDaemon {
   private func runGated() {
     while !isDead, firstGated < gated.count, gated[firstGated].commit <= lastDurable {
       firstGated += 1
-      carryOut(gated[firstGated - 1].effect)
+      let effect = gated[firstGated - 1].effect
+      // A state is told as it is now, so it may be newer than this commit: then the announcement behind it tells it.
+      if case .announce(let id, .state) = effect {
+        announcing[id, default: 1] -= 1
+        if announcing[id] == 0 { announcing[id] = nil } else { continue }
+      }
+      carryOut(effect)
     }
     if firstGated == gated.count {
       gated.removeAll(keepingCapacity: true)
@@ -306,6 +316,7 @@ final class SimulatedDaemon {
       guard !isDead else { return }
       if waits(effect), commit > lastDurable || firstGated < gated.count {
         gated.append((commit, effect))
+        if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
       } else {
         carryOut(effect)
       }
@@ -347,6 +358,17 @@ final class SimulatedDaemon {
     }
   }
 
+  /// Runs a job about names: those of one filesystem run one after another, in the order in which they were given.
+  func onNames(_ milliseconds: ClosedRange<Int>, _ job: @escaping (SimulatedDaemon) -> Void) {
+    let isSlow = world.strikes(.slowDisk, perMille: 20)
+    let delay = world.dice.nanoseconds(milliseconds: isSlow ? 300...3000 : milliseconds)
+    lastNamesJob = max(lastNamesJob + 1, world.now + delay)
+    world.schedule(at: lastNamesJob) { [weak self] in
+      guard let self, !isDead else { return }
+      job(self)
+    }
+  }
+
   func read(_ ids: [TaskID], then body: @escaping ([(TaskID, TaskDetails?)]) -> Void) {
     lastReader += 1
     let number = lastReader
@@ -357,7 +379,8 @@ final class SimulatedDaemon {
   private func sweep() {
     for folder in [Places.managed, Places.sources] {
       onWorker(1...400) { daemon in
-        daemon.post(.found(daemon.world.disk.list(folder).compactMap { path in Places.owner(of: path).map { (path, $0) } }))
+        daemon.post(
+          .found(daemon.world.disk.list(folder).compactMap { path in Places.owner(of: path).map { (path, $0) } }))
       }
     }
   }

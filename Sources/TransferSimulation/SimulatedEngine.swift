@@ -130,7 +130,9 @@ final class SimulatedEngine {
 
   // MARK: Towards the server
 
-  private func later(_ transfer: Transfer, _ milliseconds: ClosedRange<Int>, _ body: @escaping (SimulatedEngine) -> Void) {
+  private func later(
+    _ transfer: Transfer, _ milliseconds: ClosedRange<Int>, _ body: @escaping (SimulatedEngine) -> Void
+  ) {
     world.schedule(after: world.dice.nanoseconds(milliseconds: milliseconds)) { [weak self] in
       guard let self, transfers[transfer.order.attempt] === transfer else { return }
       body(self)
@@ -185,9 +187,10 @@ final class SimulatedEngine {
     let request = IncomingRequest(
       order: order, now: world.now, bodyIsWhole: isWhole, isDigestKnown: daemon.isDigestKnown(order.task))
     let answer = world.answer(request)
-    if answer.hasActed { world.tell(.acted(order.task)) }
+    let mustNotRepeat = answer.hasActed && !order.request.isIdempotent
+    if mustNotRepeat { world.tell(.acted(order.task)) }
     // On a reused connection that closed without an answer libcurl sends the request again by itself.
-    if !order.needsFreshConnection, world.strikes(.resentRequest, perMille: 20), answer.hasActed {
+    if !order.needsFreshConnection, world.strikes(.resentRequest, perMille: 20), mustNotRepeat {
       world.tell(.acted(order.task))
     }
     if world.strikes(.dropBeforeAnswer, perMille: 30) || world.isNetworkDown {
@@ -301,6 +304,7 @@ final class SimulatedEngine {
     }
     if span.length > 0 { world.noteTouch(part, transfer.order.task) }
     part.append(span)
+    world.tell(.wrote(transfer.order.task, span))
     transfer.held = part.content.length
     guard world.disk.isFull else { return nil }
     return TransferFailure(.noSpace, .transient, domain: "errno", number: 28, detail: "No space left.")

@@ -6,6 +6,8 @@ package struct SimulationOptions: Sendable {
   package var events: Int
   /// Fault kinds that stay off.
   package var without: [FaultKind]
+  /// Fault kinds that are on, and strike often.
+  package var always: [FaultKind]
   package var bug: PlantedBug?
   /// Keep the last lines of what happened.
   package var isTraced: Bool
@@ -13,12 +15,14 @@ package struct SimulationOptions: Sendable {
   package var isVerbose: Bool
 
   package init(
-    seed: UInt64, events: Int, without: [FaultKind] = [], bug: PlantedBug? = nil, isTraced: Bool = false,
+    seed: UInt64, events: Int, without: [FaultKind] = [], always: [FaultKind] = [], bug: PlantedBug? = nil,
+    isTraced: Bool = false,
     isVerbose: Bool = false
   ) {
     self.seed = seed
     self.events = events
     self.without = without
+    self.always = always
     self.bug = bug
     self.isTraced = isTraced
     self.isVerbose = isVerbose
@@ -89,7 +93,7 @@ package final class Simulation {
     self.options = options
     bug = options.bug
     dice = Dice(seed: options.seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
-    faults = FaultPlan(&dice, without: options.without)
+    faults = FaultPlan(&dice, without: options.without, always: options.always)
     servers = Servers(&dice, objects: 6)
     checkers = Checkers.all()
     for index in 0..<3 { apps.append(SimulatedApp(index, self)) }
@@ -102,7 +106,9 @@ package final class Simulation {
 
   /// Runs the world to its end.
   package func run() -> SimulationReport {
-    while violation == nil, events < options.events, step() {}
+    // Hosts may ask for a rest of a day, and apps have nothing to add meanwhile.
+    let bound: Int64 = 90 * 86_400_000_000_000
+    while violation == nil, events < options.events, now < bound, step() {}
     if violation == nil { settle() }
     coverage.note(faults: faults.struck)
     return SimulationReport(
@@ -143,7 +149,7 @@ package final class Simulation {
   }
 
   private var isSettled: Bool {
-    guard let daemon, daemon.core.tasks.count == 0, daemon.isQuiet else { return false }
+    guard let daemon, daemon.core.tasks.count == 0, daemon.isQuiet, store.deliveries.isEmpty else { return false }
     return apps.allSatisfy(\.isSettled)
   }
 
@@ -171,6 +177,8 @@ package final class Simulation {
   var wall: WallInstant {
     WallInstant(milliseconds: 1_700_000_000_000 + now / 1_000_000 + wallOffsetMilliseconds)
   }
+
+  var boot: BootInstant { BootInstant(nanoseconds: now - bootStart + 1_000_000_000) }
 
   /// The machine slept: clocks that count suspend went on, and nothing was done.
   func suspendMachine(for nanoseconds: Int64) { now += nanoseconds }

@@ -69,7 +69,11 @@ extension Simulation {
     if let source = plan.source, strikes(.sourceChanged, perMille: 60) {
       disk.names[source.path]?.modified += 1
     }
-    if strikes(.unreadableRow, perMille: 15) { store.unreadable.insert(id) }
+    if strikes(.unreadableRow, perMille: 15) {
+      store.unreadable.insert(id)
+      // Nobody knows where such a task collects its bytes.
+      disk.lostRemovals.insert(plan.partPath)
+    }
   }
 
   private func changeProcesses() {
@@ -91,6 +95,16 @@ extension Simulation {
     let inode = disk.makeInode(at: now)
     disk.setName(path, inode, at: now)
     return inode
+  }
+
+  /// Where a part file, or what it was decoded to, stands at its destination already.
+  func placedPath(_ part: String, _ destination: Destination) -> String? {
+    guard case .file(let path, let collision) = destination else { return nil }
+    for candidate in collision == .rename ? (0..<50).map({ $0 == 0 ? path : "\(path) (\($0))" }) : [path] {
+      guard let inode = disk.names[candidate] else { return nil }
+      if inode === disk.names[part] || inode === disk.names[part + ".decoded"] { return candidate }
+    }
+    return nil
   }
 
   func noteTouch(_ inode: Inode, _ task: TaskID) {

@@ -7,4 +7,4 @@ guard let program = Program(arguments: Array(CommandLine.arguments.dropFirst()),
   print(Program.help)
   exit(64)
 }
-exit(program.run())
+exit(program.run(afterEachSeed: { fflush(nil) }))

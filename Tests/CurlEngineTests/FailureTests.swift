@@ -61,6 +61,22 @@ extension EngineTests {
         code: .badServerResponse, retryability: .transient),
     ]
 
+    /// libcurl 7.88 then writes into a header of the handle's last answer, which it has freed.
+    @Test func anAnswerThatBeginsWithAFoldedLineDoesNoHarm() throws {
+      let rig = try EngineRig()
+      let server = ScriptedServer { peer in
+        let head = peer.readHead() ?? ""
+        let first = head.contains("/folded") ? " X-Folded: \(String(repeating: "y", count: 500))" : "X-Plain: z"
+        peer.send("HTTP/1.1 200 OK\r\n\(first)\r\nContent-Length: 2\r\n\r\nhi")
+      }
+      for _ in 0..<10 {
+        let plain = rig.run(rig.order(server.url + "/plain"), part: rig.part())
+        #expect(plain.summary?.held == 2)
+        let folded = rig.run(rig.order(server.url + "/folded"), part: rig.part())
+        #expect(folded.end != nil)
+      }
+    }
+
     @Test(arguments: cases) func aBrokenAnswerFails(row: Case) throws {
       let server = FixedServer(row.answer, closes: true, resets: row.resets)
       let rig = try EngineRig()

@@ -21,7 +21,7 @@ import Testing
   @Test(arguments: FuzzTarget.allCases) func damagedInputs(_ target: FuzzTarget) throws {
     let folder = Self.corpus.appendingPathComponent(target.rawValue)
     let isSlow = [.storedRows, .storedBytes, .peerLines, .answer].contains(target)
-    let budget = isSlow ? 20 : 300
+    let budget = isSlow ? 10 : 300
     var random = SystemRandomNumberGenerator()
     for name in try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() {
       let bytes = [UInt8](try Data(contentsOf: folder.appendingPathComponent(name)))

@@ -138,7 +138,9 @@ import Testing
     for event in Self.attemptEvents(AttemptID(rawValue: 999)) {
       var bench = fresh
       let effects = bench.core.handle(event, at: bench.now)
-      #expect(effects == [])
+      // Files that were opened for nobody are closed again.
+      let closes: [Effect] = if case .filesOpened(let attempt, _) = event { [.stop(attempt)] } else { [] }
+      #expect(effects == closes)
       #expect(bench.core.staleEvents == fresh.core.staleEvents + 1)
       #expect(bench.core.tasks == fresh.core.tasks && bench.core.sessions == fresh.core.sessions)
     }

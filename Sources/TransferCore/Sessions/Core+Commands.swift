@@ -305,6 +305,8 @@ extension Core {
   mutating func resume(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
+    case .suspended where cell.entry.kind == .data && cell.entry.received > 0:
+      finish(id, .failed(Self.pausedInTheMiddle), now)
     case .suspended:
       sessions.update(cell.entry.session, isStored: false) { $0.unfinished += 1 }
       setState(.waiting, of: id)
@@ -329,8 +331,8 @@ extension Core {
     switch cell.entry.state {
     case .waiting, .asking: break
     case .running:
-      // Taking it off the wire could lose the answer to what the server has done, and resuming would do it twice.
-      if !cell.entry.isRepeatable, cell.entry.kind != .data { return }
+      // The request is out, and sending it again could do the thing twice: only its answer is awaited.
+      if mayHaveActed(id) { return }
       leaveWire(id)
     case .suspended, .finalizing, .finished: return
     }

@@ -98,9 +98,9 @@ extension Core {
       // What the last daemon began is not begun again: its client may have some of the bytes.
       if unreconciled.contains(id) { continue }
       if case .running = cell.entry.state {
-        let lostBytes = cell.entry.received > 0
+        let isLost = cell.entry.received > 0 || mayHaveActed(id)
         leaveWire(id)
-        if lostBytes { finish(id, .failed(Self.disconnected), now) } else { setState(.waiting, of: id) }
+        if isLost { finish(id, .failed(Self.disconnected), now) } else { setState(.waiting, of: id) }
       }
     }
     if hasDataTasks {
@@ -124,6 +124,11 @@ extension Core {
       finish(id, .failed(Self.disconnected), now)
     }
   }
+
+  /// Its client would get the bytes that it has a second time.
+  static let pausedInTheMiddle = TransferFailure(
+    .connectionLost, .permanent,
+    detail: "The data task was paused in the middle of its answer, which cannot be continued; make a new task.")
 
   static let disconnected = TransferFailure(
     .sessionDisconnected, .permanent,

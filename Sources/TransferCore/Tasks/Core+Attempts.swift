@@ -27,6 +27,8 @@ extension Core {
     tasks[id]?.entry.attempts += 1
     tasks[id]?.entry.sent = 0
     tasks[id]?.wakeAt = nil
+    // The wait is over; a clock that is set back must not bring it back.
+    tasks[id]?.entry.notBefore = nil
     // A request that may not be repeated must be on record before it leaves; the others need no row for that.
     if tasks[id]?.entry.isRepeatable == false { touch(id) }
     effects.append(.announce(id, .state))
@@ -50,7 +52,11 @@ extension Core {
     if work.request == nil { work.request = held.plan.request }
     active[id] = work
     let part = held.plan.kind == .data ? nil : held.plan.partPath
-    effects.append(.openFiles(work.attempt, OpenOrder(task: id, partPath: part, source: held.plan.source)))
+    effects.append(
+      .openFiles(
+        work.attempt,
+        OpenOrder(
+          task: id, partPath: part, source: held.plan.source, destination: held.plan.destination)))
   }
 
   mutating func take(_ loaded: TaskDetails?, of id: TaskID, _ now: ClockReading) {
@@ -103,7 +109,17 @@ extension Core {
   mutating func begin(_ attempt: AttemptID, _ files: OpenedFiles, _ now: ClockReading) {
     guard let id = owner(attempt), var work = active[id], let held = details[id], let cell = tasks[id],
       let session = sessions[cell.entry.session]?.record, var request = work.request
-    else { return dropStale() }
+    else {
+      // The attempt was ended while its files were opened: nobody else would close them.
+      effects.append(.stop(attempt))
+      return dropStale()
+    }
+    if files.isPlaced, let length = files.partBytes, held.plan.kind == .download {
+      // Nothing may be written to a file that its user can see already; recording it is all that is missing.
+      effects.append(.stop(attempt))
+      leaveWireAfterEnd(id)
+      return finalize(id, held: length, encoding: held.progress.response?.contentEncodingToUndo, now)
+    }
     let resume = resumePoint(held, files)
     if let resume, let total = resume.total, resume.offset == total, held.plan.kind == .download {
       // Failure case 23: what is held is whole already.
@@ -380,6 +396,14 @@ extension Core {
       .outcomeUnknown, .permanent, domain: failure.domain, number: failure.number,
       detail: "The request was sent, but its answer was lost (\(failure.detail)) The server may have acted on it, so "
         + "it was not sent again; an Idempotency-Key header would allow that.")
+  }
+
+  /// The server has all of a request that is not safe to repeat, and may act on it.
+  func mayHaveActed(_ id: TaskID) -> Bool {
+    guard let work = active[id], let entry = tasks[id]?.entry, !entry.isRepeatable, !isSafe(id) else { return false }
+    if wasAnsweredByRedirect(id, work) { return true }
+    guard work.phase == .onTheWire else { return false }
+    return entry.sent >= details[id]?.plan.source?.identity.sizeBytes ?? 0
   }
 
   private func isSafe(_ id: TaskID) -> Bool { details[id]?.plan.request.isIdempotent ?? false }

@@ -88,13 +88,14 @@ extension Core {
 
   /// All bytes are in. The slot is free; the worker checks, syncs and places them.
   mutating func finalize(_ id: TaskID, held: Int64, encoding: String?, _ now: ClockReading) {
-    guard let kind = tasks[id]?.entry.kind else { return }
+    guard let kind = tasks[id]?.entry.kind, let isRepeatable = tasks[id]?.entry.isRepeatable else { return }
     tasks[id]?.entry.received = held
     details[id]?.progress.contentEncoding = encoding
     tasks[id]?.entry.state = .finalizing
     effects.append(.announce(id, .state))
-    // Fetching a file again does no harm, so its row need not say this; the answer to an upload must not be lost.
-    if kind == .upload { touch(id, progress: true) }
+    // Fetching a file again does no harm, so its row need not say this; the answer to a request that is not sent again
+    // must not be lost.
+    if kind == .upload || !isRepeatable { touch(id, progress: true) }
     orderFinalizing(id)
   }
 
@@ -136,8 +137,8 @@ extension Core {
         timers.push(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .finalizing(id)))
         return
       }
-      // The server has answered: an upload is not repeated because its answer's body was lost on our disk.
-      if cell.entry.kind == .upload { return finish(id, .failed(failure), now) }
+      // The server has answered: what it may have acted on is not asked again because its answer was lost on our disk.
+      if cell.entry.kind == .upload || !cell.entry.isRepeatable { return finish(id, .failed(failure), now) }
       if failure.code == .digestMismatch { return digestMismatch(id, held, failure, now) }
       if failure.code == .partFileLost || failure.code == .lengthMismatch {
         details[id]?.progress.resumePoint = nil
@@ -284,6 +285,29 @@ extension Core {
     timers.push(Timer(at: due, subject: .deadline(id)))
   }
 
+  /// A calendar date is a moment of the wall clock: when that was set, tasks with a date get their new moment. (Delays
+  /// after failures stay as they are.)
+  mutating func followWallClock(_ now: ClockReading) {
+    let offset = now.wall.milliseconds.subtractingClamped(now.boot.nanoseconds / 1_000_000)
+    guard let known = wallOffset else {
+      wallOffset = offset
+      return
+    }
+    // Clocks are disciplined by milliseconds all the time.
+    guard abs(offset.subtractingClamped(known)) > 1000 else { return }
+    wallOffset = offset
+    var dated: [TaskID] = []
+    tasks.forEach { cell in
+      let entry = cell.entry
+      if !entry.state.isFinished, entry.failures == 0, entry.notBefore != nil { dated.append(entry.id) }
+    }
+    for id in dated {
+      guard let date = tasks[id]?.entry.notBefore else { continue }
+      tasks[id]?.wakeAt = now.boot + (date - now.wall)
+      line(up: id, now)
+    }
+  }
+
   mutating func fireTimers(_ now: ClockReading) {
     while let timer = timers.top, timer.at <= now.boot {
       _ = timers.pop()
@@ -307,7 +331,10 @@ extension Core {
   mutating func timeOut(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
-    case .suspended, .finished, .finalizing: return
+    case .suspended, .finished: return
+    case .finalizing:
+      // It may yet have to fetch again, and must not do so for ever.
+      return timers.push(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .deadline(id)))
     case .running: leaveWire(id)
     case .waiting, .asking: break
     }

@@ -74,12 +74,14 @@ package enum ResponseTable {
     return .continueAt(first)
   }
 
-  /// Some servers ignore If-Range, so the part's own validator is compared too. A 206 to If-Range may leave out
-  /// Last-Modified (RFC 9110 section 15.3.7), and a missing validator alone proves nothing against it.
+  /// Some servers ignore If-Range, so the part's own validator is compared too. A 206 must carry the ETag that a 200 would
+  /// have (RFC 9110 section 15.3.7), so one without it comes from a server that keeps no such rule; to If-Range it may
+  /// leave out Last-Modified, and a missing date alone proves nothing against it.
   private static func validatorAgrees(_ head: ResponseHead, _ resume: ResumePoint) -> Bool {
     switch resume.validator {
     case .entityTag(let tag):
-      guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return true }
+      // RFC 9110 section 15.3.7: a 206 carries the ETag that the 200 would have had.
+      guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return head.status != 206 }
       return told.utf8.elementsEqual(tag.utf8)
     case .lastModified(let date):
       guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return true }

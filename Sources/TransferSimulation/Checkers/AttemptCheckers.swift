@@ -9,7 +9,9 @@ final class SlotChecker: Checker {
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
     case .began(let order, let entry):
-      if let other = attempts[order.task] { return "task \(order.task) is on the wire in \(other) and \(order.attempt)" }
+      if let other = attempts[order.task] {
+        return "task \(order.task) is on the wire in \(other) and \(order.attempt)"
+      }
       guard let entry else { return "attempt \(order.attempt) is of a task that does not exist" }
       attempts[order.task] = order.attempt
       onWire[order.attempt] = (order.task, entry.session, entry.origin)
@@ -34,29 +36,57 @@ final class SlotChecker: Checker {
 final class BlockedAttemptChecker: Checker {
   let name = "no attempt while blocked"
   private var paused: Set<TaskID> = []
+  /// Resumed since they were last paused.
+  private var resumed: Set<TaskID> = []
+  /// Began in a state that allows none; it must be stopped in the same tick.
+  private var premature: (attempt: AttemptID, text: String)?
   /// Until when a lane asked to be left alone, and a task must wait after a failure; by the world's own clock.
-  private var laneRest: [String: (since: Int64, until: Int64)] = [:]
+  private var laneRest: [String: (by: TaskID, since: AttemptID, at: Int64, until: Int64)] = [:]
+  /// Wishes to go on at once that are on their way.
+  private var hurries: [TaskID: Int] = [:]
   private var taskRest: [TaskID: Int64] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
+    case .asked(_, .suspend(let ids)): resumed.subtract(ids)
     case .replied(_, .suspend, .identifiers(let reached, _)):
-      for id in reached where world.store.entries[id]?.state == .suspended { paused.insert(id) }
+      for id in reached where world.store.entries[id]?.state == .suspended && !resumed.contains(id) {
+        paused.insert(id)
+      }
+    case .ticked: if let text = premature?.text { return text }
     case .asked(_, .resume(let ids)):
       for id in ids {
         paused.remove(id)
+        resumed.insert(id)
+        hurries[id, default: 0] += 1
         taskRest[id] = nil
       }
-    case .asked(_, .update(let id, let change)): if change.earliestBegin != nil { taskRest[id] = nil }
+    case .asked(_, .update(let id, let change)): if change.earliestBegin != nil { hurries[id, default: 0] += 1 }
+    case .replied(_, .update(let id, let change), _): if change.earliestBegin != nil { hurried(id) }
+    case .replied(_, .resume(let ids), _): for id in ids { hurried(id) }
     case .daemonDied:
       // Times are re-derived from the wall clock, which may have jumped.
       laneRest.removeAll()
       taskRest.removeAll()
-    case .left(_, let id, let end, let verdict): rest(id, end, verdict, world)
+      premature = nil
+    case .left(let attempt, let id, let end, let verdict):
+      if premature?.attempt == attempt { premature = nil }
+      rest(id, end, verdict, world)
     case .began(let order, let entry): return begin(order, entry, world)
     default: break
     }
     return nil
+  }
+
+  /// The task that was told to wait does: it was not cancelled before its answer was understood.
+  private func isStillResting(_ id: TaskID, _ world: Simulation) -> Bool {
+    guard let core = world.daemon?.core, let cell = core.tasks[id], let wakeAt = cell.wakeAt else { return false }
+    return cell.entry.state == .waiting && cell.entry.failures > 0 && wakeAt > world.boot
+  }
+
+  private func hurried(_ id: TaskID) {
+    taskRest[id] = nil
+    hurries[id, default: 1] -= 1
   }
 
   private func rest(_ id: TaskID, _ end: AttemptEnd?, _ verdict: ResponseVerdict?, _ world: Simulation) {
@@ -64,7 +94,11 @@ final class BlockedAttemptChecker: Checker {
     switch (end, verdict) {
     case (.discarded, .retryLater(let failure)?):
       if let seconds = failure.retryAfterSeconds {
-        laneRest["\(entry.session) \(entry.origin)"] = (world.now, world.now + Int64(seconds) * 1_000_000_000)
+        // Whoever has its slot already may begin.
+        var latest = AttemptID(rawValue: 0)
+        world.daemon?.core.tasks.forEach { latest = max(latest, $0.entry.state.attempt ?? latest) }
+        let until = world.now + Int64(seconds) * 1_000_000_000
+        laneRest["\(entry.session) \(entry.origin)"] = (id, latest, world.now, until)
       }
       taskRest[id] = world.now + 250_000_000
     case (.failed, _): taskRest[id] = world.now + 250_000_000
@@ -74,14 +108,19 @@ final class BlockedAttemptChecker: Checker {
 
   private func begin(_ order: AttemptOrder, _ entry: TaskEntry?, _ world: Simulation) -> String? {
     guard let entry else { return nil }
-    if entry.state != .running(order.attempt) { return "task \(order.task) begins in state \(entry.state)" }
+    // What began and was ended in one tick is stopped before a byte leaves.
+    if entry.state != .running(order.attempt) {
+      premature = (order.attempt, "task \(order.task) begins in state \(entry.state)")
+    }
     if paused.contains(order.task) { return "task \(order.task) begins although it is paused" }
     // A redirect is not a new attempt.
     guard order.request.url == world.store.details[order.task]?.plan.request.url else { return nil }
-    if let until = taskRest[order.task], world.now < until { return "task \(order.task) begins within its backoff" }
-    // What had its slot when the host asked for a rest may still begin.
-    if let rest = laneRest["\(entry.session) \(entry.origin)"], world.now > rest.since + 60_000_000_000,
-      world.now < rest.until - 1_000_000_000
+    if let until = taskRest[order.task], world.now < until, hurries[order.task, default: 0] <= 0 {
+      return "task \(order.task) begins within its backoff"
+    }
+    if let rest = laneRest["\(entry.session) \(entry.origin)"], order.attempt > rest.since,
+      world.now > rest.at + 60_000_000_000,
+      world.now < rest.until - 1_000_000_000, isStillResting(rest.by, world)
     {
       return "task \(order.task) begins while its host rests"
     }
@@ -115,6 +154,26 @@ final class RequestChecker: Checker {
       return "a request that may not be repeated goes out on a used connection"
     }
     return nil
+  }
+}
+
+/// While bytes go into a part file, its row vouches for their version or for none: a kill at that moment must not leave
+/// bytes of one version under the validator of another.
+final class VouchChecker: Checker {
+  let name = "the row vouches for what is in the part file"
+
+  func take(_ fact: Fact, in world: Simulation) -> String? {
+    guard case .wrote(let id, let span) = fact, span.length > 0,
+      let validator = world.store.details[id]?.progress.resumePoint?.validator
+    else { return nil }
+    let version = world.servers.versions[Int(span.version)]
+    guard version.kind == .object else { return nil }
+    let isSame =
+      switch validator {
+      case .entityTag(let tag): version.entityTag == tag
+      case .lastModified(let date): version.modifiedSeconds.map { HTTPDateText.fixed($0) == date } ?? false
+      }
+    return isSame ? nil : "task \(id) writes version \(span.version) while its row vouches for \(validator.fieldValue)"
   }
 }
 

@@ -38,6 +38,8 @@ enum Fact {
   case acted(TaskID)
   /// Bytes were cut from, or written to, a file with a published name.
   case touchedPublished(TaskID, path: String)
+  /// Bytes go into the part file of a task.
+  case wrote(TaskID, Span)
   case committed([StoreChange])
   /// The store refused a change of the core's.
   case rejected(String)

@@ -30,14 +30,15 @@ final class LivenessChecker: Checker {
       let entry = cell.entry
       let failure = daemon.core.residentDetails(entry.id)?.progress.failure?.detail ?? ""
       left.append(
-        "task \(entry.id) \(entry.kind) is \(entry.state), \(entry.failures) failures, wakes at "
+        "task \(entry.id) \(entry.kind) of session \(entry.session) is \(entry.state), \(entry.failures) failures, wakes at "
           + "\(cell.wakeAt.map { "\($0.nanoseconds / 1_000_000_000) s" } ?? "-") \(failure)")
     }
     if left.isEmpty {
       left = world.apps.filter { !$0.isSettled }.map { "app \($0.index) waits for an answer" }
     }
     if left.isEmpty { return "the daemon does not come to rest" }
-    return left.prefix(3).joined(separator: "; ") + "; now \(world.reading().boot.nanoseconds / 1_000_000_000) s"
+    left = Array(left.prefix(3)) + world.apps.map { "app \($0.index) \($0.isAlive) \($0.session?.description ?? "-")" }
+    return left.joined(separator: "; ") + "; now \(world.reading().boot.nanoseconds / 1_000_000_000) s"
   }
 }
 
@@ -47,7 +48,7 @@ enum Checkers {
     [
       AcceptedWorkChecker(), OutcomeChecker(), KeyChecker(), RefusalChecker(), AtMostOnceChecker(), DeliveryChecker(),
       ContentChecker(), PublishedFileChecker(), OrphanChecker(), SlotChecker(), BlockedAttemptChecker(),
-      RequestChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
+      RequestChecker(), VouchChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
     ]
   }
 }

@@ -35,7 +35,9 @@ final class AcceptedWorkChecker: Checker {
     case .updateTask(let entry, _): if let at = entry.finishedAt { finishedAt[entry.id] = at }
     case .addTask(let entry, _): if let at = entry.finishedAt { finishedAt[entry.id] = at }
     case .addDelivery(let record):
-      if record.kind == .completion, let id = record.task { completions[record.session, default: [:]][record.number] = id }
+      if record.kind == .completion, let id = record.task {
+        completions[record.session, default: [:]][record.number] = id
+      }
     case .removeTask(let id):
       gone.insert(id)
       // The clock may have jumped between the decision and the commit, so a jump forward excuses it.
@@ -124,7 +126,8 @@ final class RefusalChecker: Checker {
       switch refusal.name {
       case .destinationClaimed, .destinationExists: if draft.destination != .managed { continue }
       case .sessionInvalidated: continue
-      case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable, .degraded,
+      case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable,
+        .degraded,
         .tooManyTasks, .invalidParameters:
         break
       }
@@ -140,7 +143,17 @@ final class AtMostOnceChecker: Checker {
   private var acted: [TaskID: Int] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
-    guard case .acted(let id) = fact else { return nil }
+    switch fact {
+    case .acted(let id): return act(id, world)
+    case .daemonDied:
+      // An id that no commit ever held is given out again.
+      acted = acted.filter { world.store.entries[$0.key] != nil }
+      return nil
+    default: return nil
+    }
+  }
+
+  private func act(_ id: TaskID, _ world: Simulation) -> String? {
     acted[id, default: 0] += 1
     guard acted[id, default: 0] > 1, world.store.entries[id]?.isRepeatable == false else { return nil }
     guard let method = world.store.details[id]?.plan.request.method, method != "GET" else { return nil }

@@ -1,0 +1,72 @@
+import Testing
+
+@testable import TransferSimulation
+
+/// Is the harness awake? Each known bug, put into the simulated shell, must be found within a few seeds, and by the checker
+/// whose rule it breaks.
+@Suite struct PlantedBugTests {
+  /// Some need luck; the search for them begins where it pays, so that the test stays quick.
+  private func firstSeed(_ bug: PlantedBug) -> UInt64 {
+    switch bug {
+    case .beginBeforeCommit, .removedBeforeCommit: 45
+    default: 20
+    }
+  }
+
+  @Test(arguments: PlantedBug.allCases)
+  func isFound(bug: PlantedBug) {
+    let expected = bug.expectedCheckers
+    for seed in firstSeed(bug)..<(firstSeed(bug) + 20) {
+      let options = SimulationOptions(seed: seed, events: 1500, always: bug.company, bug: bug)
+      let report = Simulation(options).run()
+      if let checker = report.checker, expected.contains(checker) { return }
+    }
+    Issue.record("\(bug.name) was not found in 20 seeds by \(expected)")
+  }
+}
+
+extension PlantedBug: CustomTestStringConvertible {
+  public var testDescription: String { name }
+
+  /// Faults without which the bug does no harm.
+  var company: [FaultKind] {
+    switch self {
+    case .weakValidatorTrusted: [.weakComparison, .objectChanges, .dropInBody]
+    case .partValidatorIgnored: [.ignoredIfRange, .objectChanges, .dropInBody]
+    case .bodyNotHeld: [.objectChanges, .dropInBody]
+    case .beginBeforeCommit, .removedBeforeCommit: [.crashInTick, .daemonCrash, .slowStore]
+    case .rowBeforeSync, .placedWithoutSync: [.reboot, .dropInBody]
+    case .acknowledgeBeforeCommit, .offerBeforeCommit, .ifRangeDropped, .staleAttemptAccepted, .nonRepeatableRetried,
+      .deliveryDroppedOnDetach, .finishEventsEarly, .slotLeaked, .filesLeaked, .commitNotRetried, .wholeDoesNotCut,
+      .lengthNotChecked, .keyForgotten, .stopIgnored, .impatient, .digestNotChecked, .secretFollowsRedirect,
+      .acknowledgementForgotten:
+      []
+    }
+  }
+
+  var expectedCheckers: [String] {
+    switch self {
+    case .acknowledgeBeforeCommit, .commitNotRetried:
+      ["accepted work survives", "offered until acknowledged, in order, never after", "one outcome a task"]
+    case .offerBeforeCommit, .finishEventsEarly, .acknowledgementForgotten:
+      ["offered until acknowledged, in order, never after"]
+    case .deliveryDroppedOnDetach: ["accepted work survives", "offered until acknowledged, in order, never after"]
+    case .rowBeforeSync, .partValidatorIgnored, .placedWithoutSync, .wholeDoesNotCut, .lengthNotChecked,
+      .weakValidatorTrusted, .digestNotChecked:
+      ["delivered content is one version, whole", "the row vouches for what is in the part file"]
+    case .ifRangeDropped, .secretFollowsRedirect: ["requests carry what they must, and no secret too far"]
+    case .staleAttemptAccepted, .stopIgnored:
+      [
+        "one attempt a task, slots never exceeded", "delivered content is one version, whole",
+        "no attempt while blocked",
+      ]
+    case .nonRepeatableRetried, .beginBeforeCommit: ["not repeatable, acted on at most once"]
+    case .slotLeaked: ["everything ends when faults stop"]
+    case .removedBeforeCommit: ["delivered content is one version, whole", "nothing orphaned"]
+    case .filesLeaked: ["nothing orphaned"]
+    case .keyForgotten: ["one task a key"]
+    case .bodyNotHeld: ["the row vouches for what is in the part file"]
+    case .impatient: ["no attempt while blocked"]
+    }
+  }
+}
