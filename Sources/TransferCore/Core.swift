@@ -288,4 +288,10 @@ package struct Intake: Hashable, Sendable {
     case settled(EnqueueOutcome)
     case pending(TaskID, TaskDraft)
   }
+
+  func isPreparing(_ id: TaskID) -> Bool {
+    slots.contains { slot in
+      if case .pending(id, _) = slot { true } else { false }
+    }
+  }
 }

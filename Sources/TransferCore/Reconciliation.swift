@@ -56,7 +56,9 @@ extension Core {
   }
 
   /// Whether files named by this id in the daemon's own folders belong to somebody.
-  package func mustKeepFiles(of id: TaskID) -> Bool { tasks[id] != nil || id > lastTaskID }
+  package func mustKeepFiles(of id: TaskID) -> Bool {
+    tasks[id] != nil || id > lastTaskID || intakes.values.contains { $0.isPreparing(id) }
+  }
 
   /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor
   /// stays for ever.

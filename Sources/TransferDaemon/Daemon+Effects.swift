@@ -304,6 +304,8 @@ extension Daemon {
     offerReads += 1
     read(needed) { [unowned self] readings in
       offerReads -= 1
+      // It may have been acknowledged by the client's earlier connection meanwhile.
+      guard core.isStillMeant(.offer(peer, record)) else { return }
       send(readings.first.flatMap { snapshot($0.0, core.residentDetails($0.0) ?? $0.1.details) })
     }
   }

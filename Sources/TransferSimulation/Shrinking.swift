@@ -41,11 +41,10 @@ package enum Shrinking {
     var options = shrink(failing).options
     options.isTraced = true
     let report = Simulation(options).run()
-    let without = options.without.map(\.name).joined(separator: ",")
+    let without = options.without.isEmpty ? "" : " --without \(options.without.map(\.name).joined(separator: ","))"
     let always = options.always.isEmpty ? "" : " --with \(options.always.map(\.name).joined(separator: ","))"
     let bug = options.bug.map { " --bug \($0.name)" } ?? ""
-    let arguments =
-      "--seed \(options.seed) --events \(options.events)\(without.isEmpty ? "" : " --without \(without)")\(always)\(bug)"
+    let arguments = "--seed \(options.seed) --events \(options.events)\(without)\(always)\(bug)"
     return """
       seed \(options.seed) fails: \(failing.checker ?? ""): \(failing.finding)
       made smaller (\(report.events) events, faults \(report.enabledFaults.map(\.name).joined(separator: " "))):

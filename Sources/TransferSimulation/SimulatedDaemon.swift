@@ -1,7 +1,7 @@
 import TransferCore
 
-/// One life of the daemon: the real core in a shell that mirrors `Daemon+Tick` and `Daemon+Effects` of the real one, with
-/// workers and a store thread that take time, fail, and die with it.
+/// One life of the daemon: the real core in a shell that mirrors `Daemon+Tick` and `Daemon+Effects` of the real one,
+/// with workers and a store thread that take time, fail, and die with it.
 final class SimulatedDaemon {
   enum Report {
     case stored(number: Int64, failure: String?, loaded: [(TaskID, TaskDetails?)])

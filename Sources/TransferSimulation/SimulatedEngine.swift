@@ -70,8 +70,8 @@ struct Framing {
   }
 }
 
-/// The engine's contract over a simulated network: judges by ``ResponseTable``, holds a body until it is released, tells
-/// nothing of a stopped attempt.
+/// The engine's contract over a simulated network: judges by ``ResponseTable``, holds a body until it is released,
+/// tells nothing of a stopped attempt.
 final class SimulatedEngine {
   unowned let world: Simulation
   unowned let daemon: SimulatedDaemon

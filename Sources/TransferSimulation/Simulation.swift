@@ -43,8 +43,8 @@ package struct SimulationReport: Sendable {
   package var tail: [String]
 }
 
-/// A seeded world around the real core: clocks, network, servers, disk, store, apps, and a daemon that dies. One thread,
-/// no clock and no chance of its own: the same options give the same history.
+/// A seeded world around the real core: clocks, network, servers, disk, store, apps, and a daemon that dies. One
+/// thread, no clock and no chance of its own: the same options give the same history.
 package final class Simulation {
   let options: SimulationOptions
   var dice: Dice

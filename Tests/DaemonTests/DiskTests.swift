@@ -118,13 +118,11 @@ final class SmallFilesystem {
       #expect(error.name == .degraded, "\(error)")
     }
     #expect(try client.show(id).state == "running")
-    // What runs goes on.
+    // What runs goes on; its result gets its name when its row can say so.
     gate.open()
-    try eventually(
-      "the running download is in",
-      is: {
-        (try? Files.identity(path: outside.out + "/f"))?.sizeBytes == Int64(content.length)
-      })
+    try client.waitForTask(id, "the running download is in") {
+      $0.received == Int64(content.length) && $0.state == "finalizing"
+    }
     try small.free()
     let task = try client.waitForEnd(of: id)
     #expect(task.state == "succeeded")

@@ -36,6 +36,7 @@ import WireProtocol
       if boot > 1 { twice.append(reached - start) }
       reached = start + 5_000_000 + Int64(boot) * 1_234_567
       try client.waitForBytes(of: id, atLeast: reached)
+      try eventually("some of it is on record as synced", is: { try syncedBytes(home, id) > 0 })
       daemon.kill()
       try ruin(home, id)
     }
@@ -47,6 +48,16 @@ import WireProtocol
     print("after reboots \(twice) bytes were fetched twice")
     for count in twice { #expect((0...Int64(8 << 20)).contains(count)) }
     #expect(server.requestCount == 4)
+  }
+
+  private func syncedBytes(_ home: DaemonHome, _ id: Int64) throws -> Int64 {
+    let script = """
+      import sqlite3, sys
+      print(sqlite3.connect(sys.argv[1]).execute(
+          "SELECT coalesce(resume_offset, 0) FROM task_progress WHERE task = ?", (int(sys.argv[2]),)).fetchone()[0])
+      """
+    let result = try Shell.output("/usr/bin/python3", ["-c", script, home.path + "/ferry.sqlite", "\(id)"])
+    return Int64(result.output.filter(\.isNumber)) ?? 0
   }
 
   /// Replaces everything behind the synced offset, and adds to it.

@@ -2,8 +2,8 @@ import Testing
 
 @testable import TransferSimulation
 
-/// Is the harness awake? Each known bug, put into the simulated shell, must be found within a few seeds, and by the checker
-/// whose rule it breaks.
+/// Is the harness awake? Each known bug, put into the simulated shell, must be found within a few seeds, and by the
+/// checker whose rule it breaks.
 @Suite struct PlantedBugTests {
   /// Some need luck; the search for them begins where it pays, so that the test stays quick.
   private func firstSeed(_ bug: PlantedBug) -> UInt64 {
@@ -26,6 +26,7 @@ import Testing
 }
 
 extension PlantedBug: CustomTestStringConvertible {
+  /// The name of the bug.
   public var testDescription: String { name }
 
   /// Faults without which the bug does no harm.

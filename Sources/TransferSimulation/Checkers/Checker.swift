@@ -1,7 +1,7 @@
 import TransferCore
 
-/// One rule about the daemon as the world sees it, apart from all others. It keeps its own books of what was promised, and
-/// never asks the core.
+/// One rule about the daemon as the world sees it, apart from all others. It keeps its own books of what was
+/// promised, and never asks the core.
 protocol Checker: AnyObject {
   var name: String { get }
   /// Takes one fact in; a sentence when the rule does not hold.

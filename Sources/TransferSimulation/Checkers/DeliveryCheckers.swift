@@ -51,7 +51,8 @@ final class DeliveryChecker: Checker {
       world.coverage.note(.offeredAgain)
       if before.kind != record.kind || before.task != record.task {
         return
-          "number \(record.number) was \(before.kind) of \(before.task.map(\.description) ?? "none"), and is now another"
+          "number \(record.number) was \(before.kind) of \(before.task.map(\.description) ?? "none"), "
+          + "and is now another"
       }
     }
     let isKnown = world.store.deliveries[StoreImage.DeliveryKey(session: record.session, number: record.number)] != nil
@@ -172,8 +173,8 @@ final class OrphanChecker: Checker {
         }
         return "\(path) was placed and nobody was told"
       }
-      // Its removal was on its way when the daemon died, or undone by the reboot: in a folder of the user's nobody looks
-      // for it any more.
+      // Its removal was on its way when the daemon died, or undone by the reboot: in a folder of the user's nobody
+      // looks for it any more.
       if world.disk.lostRemovals.contains(path) || world.disk.lostRemovals.contains(String(path.dropLast(8))) {
         world.coverage.note(.partLeftBehind)
         return nil

@@ -30,7 +30,8 @@ final class LivenessChecker: Checker {
       let entry = cell.entry
       let failure = daemon.core.residentDetails(entry.id)?.progress.failure?.detail ?? ""
       left.append(
-        "task \(entry.id) \(entry.kind) of session \(entry.session) is \(entry.state), \(entry.failures) failures, wakes at "
+        "task \(entry.id) \(entry.kind) of session \(entry.session) is \(entry.state), "
+          + "\(entry.failures) failures, wakes at "
           + "\(cell.wakeAt.map { "\($0.nanoseconds / 1_000_000_000) s" } ?? "-") \(failure)")
     }
     if left.isEmpty {
