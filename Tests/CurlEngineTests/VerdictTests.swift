@@ -119,7 +119,7 @@ extension EngineTests {
 
     @Test func whatIsHeldMustReachTheOffset() throws {
       let server = FixedServer(
-        "HTTP/1.1 206 Partial Content\nContent-Range: bytes 40000-99999/100000\nContent-Length: 60000\n\n",
+        "HTTP/1.1 206 Partial Content\nContent-Range: bytes 40000-99999/100000\nContent-Length: 60000\nETag: \"a\"\n\n",
         Array(bytes[40_000...]))
       let rig = try EngineRig()
       let outcome = rig.run(rig.order(server.url + "/", resume: point), part: rig.part(holding: [1, 2, 3]))

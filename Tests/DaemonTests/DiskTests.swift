@@ -120,9 +120,7 @@ final class SmallFilesystem {
     #expect(try client.show(id).state == "running")
     // What runs goes on; its result gets its name when its row can say so.
     gate.open()
-    try client.waitForTask(id, "the running download is in") {
-      $0.received == Int64(content.length) && $0.state == "finalizing"
-    }
+    try eventually("the running download is in", is: { try client.show(id).received == Int64(content.length) })
     try small.free()
     let task = try client.waitForEnd(of: id)
     #expect(task.state == "succeeded")
