@@ -39,6 +39,8 @@ import WireProtocol
     let scene = try Scene()
     let id = try scene.get(server.url("/file"))
     try scene.wait(id, for: "11,000,000 bytes") { $0.received == 11_000_000 }
+    // A synced offset counts when its row is durable, a commit later.
+    try eventually("a synced offset is on record", is: { try Database(scene.home).resumeOffset(id) > 0 })
     let part = scene.path(".ferry-\(id).part")
     try scene.restart(SIGKILL, ["FERRY_TEST_BOOT_ID": "another boot"]) {
       let synced = try Database(scene.home).resumeOffset(id)
