@@ -3,7 +3,10 @@ import TransferCore
 extension SimulatedDaemon {
   func carryOut(_ effect: Effect) {
     world.note(effect)
-    if world.strikes(.crashInTick, perMille: 1) { return world.crashDaemon() }
+    if world.strikes(.crashInTick, perMille: 1) {
+      noteLostRemoval(effect)
+      return world.crashDaemon()
+    }
     switch effect {
     case .reply(let token, let reply):
       if case .refused(let refusal) = reply, refusal.name == .sessionInUse { world.coverage.note(.sessionInUse) }

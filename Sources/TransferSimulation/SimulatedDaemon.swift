@@ -313,7 +313,10 @@ final class SimulatedDaemon {
   func perform(_ effects: [Effect]) {
     let commit = newestCommit
     for effect in reordered(effects) {
-      guard !isDead else { return }
+      if isDead {
+        noteLostRemoval(effect)
+        continue
+      }
       if waits(effect), commit > lastDurable || firstGated < gated.count {
         gated.append((commit, effect))
         if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
@@ -321,6 +324,12 @@ final class SimulatedDaemon {
         carryOut(effect)
       }
     }
+  }
+
+  /// A removal follows its commit, and dies with the daemon although that commit may be in.
+  func noteLostRemoval(_ effect: Effect) {
+    guard case .removeFiles(let paths) = effect else { return }
+    for path in paths { world.disk.lostRemovals.insert(path) }
   }
 
   /// Whether the effect may run only when its tick is durable; planted faults forget it.
@@ -403,6 +412,7 @@ final class SimulatedDaemon {
       }
     }
     for path in removing { world.disk.lostRemovals.insert(path) }
+    for waiting in gated[firstGated...] { noteLostRemoval(waiting.effect) }
     engine.die()
     peers.removeAll()
     readers.removeAll()
