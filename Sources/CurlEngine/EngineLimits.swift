@@ -28,8 +28,8 @@ enum EngineLimits {
   static let syncBytes: Int64 = 4 * 1024 * 1024
   /// … or the oldest new byte is this old.
   static let syncTime: Duration = .seconds(2)
-  /// With more unsynced bytes than this the transfer is paused: the disk is slower than the network. A quarter less than
-  /// the 8 MiB that a reboot may cost, because a synced offset counts a commit later.
+  /// With more unsynced bytes than this the transfer is paused: the disk is slower than the network. A quarter less
+  /// than the 8 MiB that a reboot may cost, because a synced offset counts a commit later.
   static let unsyncedBytes: Int64 = 6 * 1024 * 1024
   /// With more bytes than this queued for a worker the transfer is paused.
   static let outstandingBytes: Int64 = 8 * 1024 * 1024
