@@ -142,8 +142,20 @@ extension Daemon {
 
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
   private func commit() {
-    nextBatch.changes += core.takeChanges()
+    let changes = core.takeChanges()
+    for case .addTask(let entry, let details) in changes where details.plan.destination != .managed {
+      unrecorded[entry.id] = nextBatch.number
+      unrecordedOrder.append((nextBatch.number, entry.id))
+    }
+    nextBatch.changes += changes
     submitNextBatch()
+  }
+
+  /// The rows of these tasks are on the disk.
+  private func forgetUnrecorded() {
+    guard let last = unrecordedOrder.lastIndex(where: { $0.commit <= lastDurable }) else { return }
+    for (_, id) in unrecordedOrder[...last] { unrecorded[id] = nil }
+    unrecordedOrder.removeFirst(last + 1)
   }
 
   /// Between two commits that nobody waits for: at thousands of small files a second each would hold two or three of
@@ -198,6 +210,7 @@ extension Daemon {
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     }
     lastDurable = outcome.number
+    forgetUnrecorded()
     for (id, reading) in outcome.loaded {
       switch reading {
       case .details(let details): effects += core.handle(.detailsLoaded(id, details), at: now)
@@ -229,11 +242,22 @@ extension Daemon {
   func perform(_ effects: [Effect]) {
     let commit = newestCommit
     for effect in effects {
-      if effect.needsCommit, commit > lastDurable || firstGated < gated.count {
+      if effect.needsCommit, !isOnRecord(effect), commit > lastDurable || firstGated < gated.count {
         gated.append((commit, effect))
       } else {
         carryOut(effect)
       }
+    }
+  }
+
+  /// What stands in a user's folder needs its task's row, and no newer commit than that.
+  private func isOnRecord(_ effect: Effect) -> Bool {
+    switch effect {
+    case .openFiles(_, let order): unrecorded[order.task] == nil
+    case .finalize(let order): unrecorded[order.task] == nil
+    case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
+      .stop, .removeFiles:
+      false
     }
   }
 
