@@ -144,7 +144,7 @@ extension Daemon {
   private func commit() {
     let changes = core.takeChanges()
     for case .addTask(let entry, let details) in changes where details.plan.destination != .managed {
-      unrecorded[entry.id] = nextBatch.number
+      unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
     nextBatch.changes += changes
@@ -154,7 +154,7 @@ extension Daemon {
   /// The rows of these tasks are on the disk.
   private func forgetUnrecorded() {
     guard let last = unrecordedOrder.lastIndex(where: { $0.commit <= lastDurable }) else { return }
-    for (_, id) in unrecordedOrder[...last] { unrecorded[id] = nil }
+    for (_, id) in unrecordedOrder[...last] { unrecorded.remove(id) }
     unrecordedOrder.removeFirst(last + 1)
   }
 
@@ -253,8 +253,8 @@ extension Daemon {
   /// What stands in a user's folder needs its task's row, and no newer commit than that.
   private func isOnRecord(_ effect: Effect) -> Bool {
     switch effect {
-    case .openFiles(_, let order): unrecorded[order.task] == nil
-    case .finalize(let order): unrecorded[order.task] == nil
+    case .openFiles(_, let order): !unrecorded.contains(order.task)
+    case .finalize(let order): !unrecorded.contains(order.task)
     case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
       .stop, .removeFiles:
       false
