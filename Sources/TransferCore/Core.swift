@@ -32,7 +32,7 @@ package struct Core: Hashable, Sendable {
   /// Batches whose files are being looked at.
   var intakes: [RequestToken: Intake] = [:]
   /// Commands that wait until the details of their tasks are loaded.
-  var heldCommands: [HeldCommand] = []
+  var heldCommands = CommandQueue()
   /// Tasks whose details the store could not read.
   var unreadable: Set<TaskID> = []
   /// Restored tasks whose details are needed to finish what the last daemon began; see ``conclude(_:_:)``.
@@ -270,13 +270,6 @@ package struct ActiveTask: Hashable, Sendable {
   package var beganAt: BootInstant
   /// What a whole body has room for: free bytes of the filesystem, and those that it would replace. Nil where unknown.
   package var roomBytes: Int64?
-}
-
-/// A command that waits for the store.
-package struct HeldCommand: Hashable, Sendable {
-  package var command: Command
-  package var token: RequestToken
-  package var missing: Set<TaskID>
 }
 
 /// A batch whose sources and destinations are being looked at.

@@ -74,7 +74,7 @@ struct ModelShell: Hashable {
         found.append("Task \(id) is finalizing, and nobody does it.")
       }
     }
-    for held in core.heldCommands where !held.missing.isSubset(of: loads) {
+    for id in core.heldCommands.awaited where !loads.contains(id) {
       found.append("A command waits for details that nobody loads.")
     }
     if core.intakes.count != preparations.count { found.append("A batch waits for files that nobody looks at.") }

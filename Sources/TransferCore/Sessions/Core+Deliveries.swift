@@ -82,7 +82,8 @@ extension Core {
 
   mutating func detach(_ peer: PeerID, _ now: ClockReading) {
     for session in sessions.order where sessions[session]?.attached == peer { release(session, now) }
-    heldCommands.removeAll { $0.token.peer == peer && !$0.command.outlivesItsClient }
+    heldCommands.forget(peer)
+    runHeldCommands(of: peer, now)
   }
 
   /// The client of a session is gone; its data tasks wait for it a while.

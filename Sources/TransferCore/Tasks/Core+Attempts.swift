@@ -80,15 +80,6 @@ extension Core {
     forgetIfExpired(id, now)
   }
 
-  private mutating func runHeldCommands(after id: TaskID, _ now: ClockReading) {
-    guard !heldCommands.isEmpty else { return }
-    var ready: [HeldCommand] = []
-    for index in heldCommands.indices { heldCommands[index].missing.remove(id) }
-    ready = heldCommands.filter(\.missing.isEmpty)
-    heldCommands.removeAll(where: \.missing.isEmpty)
-    for held in ready { receive(held.command, held.token, now) }
-  }
-
   private mutating func quarantine(_ id: TaskID, _ now: ClockReading) {
     if active[id] != nil { leaveWire(id) }
     finish(id, .failed(Self.recordUnreadable), now)
