@@ -218,6 +218,7 @@ extension Command {
     case .remove: "remove"
     case .update: "update"
     case .acknowledge: "acknowledge"
+    case .foreground: "client decides"
     }
   }
 }

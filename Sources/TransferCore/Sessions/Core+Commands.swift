@@ -50,6 +50,7 @@ extension Core {
       offerMore(id)
       retireIfEmpty(id)
       effects.append(.reply(token, .done))
+    case .foreground(let command): carryOut(command, token, now)
     }
   }
 
@@ -343,7 +344,8 @@ extension Core {
       tasks[id]?.wakeAt = nil
       touch(id)
       line(up: id, now)
-    case .running, .finalizing, .finished: return
+    case .running: letGo(id, now)
+    case .finalizing, .finished: return
     }
   }
 
@@ -353,6 +355,7 @@ extension Core {
     case .waiting, .asking: break
     case .running:
       // The request is out, and sending it again could do the thing twice: only its answer is awaited.
+      if isForeground(cell.entry.session), active[id].map({ $0.phase != .loading }) == true { return hold(id) }
       if mayHaveActed(id) { return }
       leaveWire(id)
     case .suspended, .finalizing, .finished: return
@@ -399,7 +402,8 @@ extension Command {
     case .resume(let ids), .suspend(let ids), .cancel(let ids), .remove(let ids): ids
     case .update(let id, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
-    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge: []
+    case .foreground(.follow(let id, _)), .foreground(.keepRedirect(let id, _)): [id]
+    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge, .foreground(.open): []
     }
   }
 }

@@ -105,7 +105,7 @@ extension Core {
       }
     }
     if hasDataTasks {
-      timers.push(Timer(at: now.boot + Limits.dataTaskGrace, subject: .dataGrace(session)))
+      arm(Timer(at: now.boot + Limits.dataTaskGrace, subject: .dataGrace(session)))
     }
   }
 
@@ -140,7 +140,7 @@ extension Command {
   /// What a client asked for in the moment it left still counts, where it is a decision and not a question.
   var outlivesItsClient: Bool {
     switch self {
-    case .openSession, .closeSession: false
+    case .openSession, .closeSession, .foreground: false
     case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: true
     }
   }
