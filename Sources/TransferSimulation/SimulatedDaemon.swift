@@ -300,7 +300,7 @@ final class SimulatedDaemon {
         announcing[id, default: 1] -= 1
         if announcing[id] == 0 { announcing[id] = nil } else { continue }
       }
-      carryOut(effect)
+      if core.isStillMeant(effect) { carryOut(effect) }
     }
     if firstGated == gated.count {
       gated.removeAll(keepingCapacity: true)
