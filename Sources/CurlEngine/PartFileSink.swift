@@ -57,7 +57,7 @@ final class PartFileSink {
   var isFull: Bool {
     if Int64(waiting.count + bytesInFlight) > EngineLimits.outstandingBytes { return true }
     let unsynced = offset - syncedOffset
-    if unsynced <= EngineLimits.unsyncedFloorBytes { return false }
+    if !access.isDurable || unsynced <= EngineLimits.unsyncedFloorBytes { return false }
     if unsynced > EngineLimits.unsyncedBytes { return true }
     return (oldestSyncing ?? oldestUnsynced).map { $0 + EngineLimits.unsyncedTime < context.now } ?? false
   }
@@ -72,7 +72,7 @@ final class PartFileSink {
 
   /// When a sync falls due by time alone.
   var syncDeadline: BootInstant? {
-    isSyncing || isClosing ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
+    isSyncing || isClosing || !access.isDurable ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
   }
 
   /// The transfer is over: what is not synced by now is the finalizing step's to sync.
@@ -134,7 +134,7 @@ final class PartFileSink {
       offset += Int64(bytes.count)
       pump()
     }
-    if oldestUnsynced == nil {
+    if oldestUnsynced == nil, access.isDurable {
       oldestUnsynced = context.now
       context.scan(by: context.now + EngineLimits.syncTime)
     }
@@ -181,7 +181,7 @@ final class PartFileSink {
   }
 
   private func sync() {
-    guard !isSyncing, !isClosing else { return }
+    guard !isSyncing, !isClosing, access.isDurable else { return }
     writeGathered()
     // Calls run in order: a sync covers the writes that were handed over before it.
     let offset = offset - Int64(waiting.count)
