@@ -74,6 +74,7 @@ def measure_all(bench, chosen):
             say("%d waiting tasks" % count)
             figures.waiting_tasks(bench, count)
     for name, figure in (("idle", figures.idle), ("killed", figures.killed), ("loop", figures.loop_latency),
+                         ("loop", lambda bench: figures.loop_latency(bench, slow=True)),
                          ("collect", figures.collecting)):
         if name in chosen:
             say(name)
