@@ -432,6 +432,9 @@ def waiting_tasks(bench, count):
         client.close()
         before = daemon.memory()
         table.add("memory after enqueueing", "%.1f MiB, at most %.1f MiB" % (before[0] / MIB, before[1] / MIB))
+        time.sleep(3)  # a daemon at rest gives back what the batches needed
+        before = daemon.memory()
+        table.add("memory at rest", "%.1f MiB" % (before[0] / MIB))
         home = daemon.home
         turns_while_enqueueing = daemon.status()["turnMicroseconds"]
         daemon.stop()

@@ -192,7 +192,7 @@ final class SimulatedApp {
     for item in lost {
       switch item.command {
       // It has just opened the session anew; a close that was lost with the connection is done.
-      case .openSession, .closeSession: continue
+      case .openSession, .closeSession, .foreground: continue
       case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: ask(item.command)
       }
     }
