@@ -301,7 +301,7 @@ void clinux_block_all_signals(void) {
   pthread_sigmask(SIG_BLOCK, &all, NULL);
 }
 
-/* The first object is the program itself. Its code is mapped from its file and never written, so that nothing is lost. */
+/* The first object is the program itself. Its code is mapped from its file and never written: nothing is lost. */
 static int release_code(struct dl_phdr_info *object, size_t size, void *unused) {
   (void)size, (void)unused;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

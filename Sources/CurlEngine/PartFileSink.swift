@@ -2,8 +2,9 @@ import TransferCore
 
 /// Writes a response's body to its part file and keeps it durable, not too often and not too rarely.
 ///
-/// On a local filesystem the loop thread writes, what one call of libcurl brought in as few calls as can be; on one that
-/// can hang, and for every sync, a worker does. What is on its way there is counted, so that the transfer can be paused.
+/// On a local filesystem the loop thread writes, what one call of libcurl brought in as few calls as can be; on one
+/// that can hang, and for every sync, a worker does. What is on its way there is counted, so that the transfer can be
+/// paused.
 final class PartFileSink {
   let attempt: AttemptID
   private let file: SharedDescriptor
@@ -11,7 +12,7 @@ final class PartFileSink {
   private let context: EngineContext
   /// Where the next byte goes: the file's length in bytes, gathered bytes and queued writes included.
   private var offset: Int64
-  /// The file's length in bytes as far as it is known: without gathered bytes and writes that a worker has not answered.
+  /// The file's length in bytes as far as it is known: without gathered bytes and writes that no worker has answered.
   private(set) var held: Int64
   /// The loop thread could not write.
   private(set) var failure: TransferFailure?

@@ -1,9 +1,10 @@
 /// Reads JSON of one message straight from its bytes.
 ///
 /// Foundation's decoder builds a tree of boxed values first; for messages that come by the ten thousand (results,
-/// acknowledgements, batches of tasks) that was most of a client's work. This reader knows only those messages, and only
-/// plain JSON: whatever it does not know, and whatever looks odd, it gives up, and the general decoder decides. So it may
-/// give up anything, but must never accept what the general decoder refuses, nor read it otherwise; the tests compare.
+/// acknowledgements, batches of tasks) that was most of a client's work. This reader knows only those messages, and
+/// only plain JSON: whatever it does not know, and whatever looks odd, it gives up, and the general decoder decides. So
+/// it may give up anything, but must never accept what the general decoder refuses, nor read it otherwise; the tests
+/// compare.
 struct LineReader {
   /// The general decoder is to look at it.
   struct GaveUp: Error {}
@@ -28,6 +29,7 @@ struct LineReader {
   // MARK: Objects and lists
 
   /// Goes to the value of the next member; false at the end of the object.
+  @inline(never)
   mutating func next(_ members: inout Members) throws(GaveUp) -> Bool {
     if members.isFirst {
       members.isFirst = false
@@ -43,6 +45,7 @@ struct LineReader {
   }
 
   /// Whether the present member has this name. Of a name that comes twice the general decoder knows what to do.
+  @inline(never)  // sixty members have one comparison between them
   func isMember(_ members: inout Members, _ name: StaticString, _ bit: UInt64) throws(GaveUp) -> Bool {
     guard members.name.count == name.utf8CodeUnitCount else { return false }
     let isSame = name.withUTF8Buffer { text in
@@ -77,11 +80,13 @@ struct LineReader {
   // MARK: Values
 
   mutating func isNull() throws(GaveUp) -> Bool {
-    guard peek() == UInt8(ascii: "n") else { return false }
-    try literal("null")
+    skipSpaces()
+    guard position < bytes.endIndex, bytes[position] == UInt8(ascii: "n") else { return false }
+    try literal(0x6E75_6C6C, 4)
     return true
   }
 
+  @inline(never)
   mutating func integer() throws(GaveUp) -> Int64 {
     let isNegative = take(UInt8(ascii: "-"))
     let start = position
@@ -102,6 +107,7 @@ struct LineReader {
     return -value
   }
 
+  @inline(never)
   mutating func double() throws(GaveUp) -> Double {
     skipSpaces()
     let start = position
@@ -114,14 +120,16 @@ struct LineReader {
   }
 
   mutating func bool() throws(GaveUp) -> Bool {
-    if peek() == UInt8(ascii: "t") {
-      try literal("true")
+    skipSpaces()
+    if position < bytes.endIndex, bytes[position] == UInt8(ascii: "t") {
+      try literal(0x7472_7565, 4)
       return true
     }
-    try literal("false")
+    try literal(0x66_616C_7365, 5)
     return false
   }
 
+  @inline(never)
   mutating func text() throws(GaveUp) -> String {
     let (range, hasEscapes) = try quoted()
     if hasEscapes { return try unescaped(range) }
@@ -144,13 +152,9 @@ struct LineReader {
     while here == 0x20 || here == 0x09 { position += 1 }
   }
 
-  private mutating func peek() -> UInt8? {
-    skipSpaces()
-    return here
-  }
-
   private mutating func take(_ byte: UInt8) -> Bool {
-    guard peek() == byte else { return false }
+    skipSpaces()
+    guard position < bytes.endIndex, bytes[position] == byte else { return false }
     position += 1
     return true
   }
@@ -159,10 +163,14 @@ struct LineReader {
     guard take(byte) else { throw GaveUp() }
   }
 
-  private mutating func literal(_ word: StaticString) throws(GaveUp) {
+  /// Takes a word of so many letters, the last one in the lowest byte. (As a StaticString it crashes the optimizer of
+  /// Swift 6.3.)
+  private mutating func literal(_ word: UInt64, _ count: Int) throws(GaveUp) {
     skipSpaces()
-    for index in 0..<word.utf8CodeUnitCount {
-      guard here == (word.withUTF8Buffer { unsafe $0[index] }) else { throw GaveUp() }
+    guard bytes.endIndex - position >= count else { throw GaveUp() }
+    for letter in 0..<count {
+      let wanted = UInt8(truncatingIfNeeded: word >> UInt64(8 * (count - 1 - letter)))
+      guard bytes[position] == wanted else { throw GaveUp() }
       position += 1
     }
   }
