@@ -142,10 +142,15 @@ package struct Core: Hashable, Sendable {
   /// Details where they are in memory; else the store has them.
   package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
 
+  /// Whether they are. (Asking for them would copy them.)
+  func isResident(_ id: TaskID) -> Bool { details.index(forKey: id) != nil }
+
   /// Whether an effect that waited for its commit is still meant: to be asked just before it is run. The stop of an
   /// attempt waits for nothing, so it may have come before the attempt's own begin, which would then be nobody's; a
   /// result may have gone, or its client, before it could be offered.
-  package func isStillMeant(_ effect: Effect) -> Bool {
+  ///
+  /// Mutating only for its caller: a struct in a class is copied for each call that does not claim it as `inout`.
+  package mutating func isStillMeant(_ effect: Effect) -> Bool {
     switch effect {
     case .begin(let order, _): owner(order.attempt) != nil
     case .releaseBody(let attempt), .openFiles(let attempt, _): owner(attempt) != nil
@@ -185,19 +190,16 @@ package struct Core: Hashable, Sendable {
   }
 
   private mutating func takeEffects() -> [Effect] {
-    defer { effects.removeAll(keepingCapacity: true) }
+    // Not `removeAll(keepingCapacity:)`: the caller still holds the old storage, so that a new one, as large as the
+    // largest tick's, would be made for each event.
+    defer { effects = [] }
     return effects
   }
 
   /// Notes that the row of a task must be written; `progress` also its second half.
   mutating func touch(_ id: TaskID, progress: Bool = false) {
-    guard var cell = tasks[id] else { return }
-    if !cell.isDirty {
-      cell.isDirty = true
-      dirtyTasks.append(id)
-    }
-    if progress { cell.isProgressDirty = true }
-    tasks[id] = cell
+    guard tasks.noteDirt(of: id, progress: progress) else { return }
+    dirtyTasks.append(id)
   }
 
   mutating func keepResident(_ id: TaskID, _ held: TaskDetails) {

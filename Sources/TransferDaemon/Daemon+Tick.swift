@@ -15,7 +15,7 @@ extension Daemon {
   static let progressInterval = Duration.milliseconds(100)
   /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small
   /// files are done in it.
-  static let passingInterval = Duration.milliseconds(20)
+  static let passingInterval = Duration.milliseconds(100)
 
   /// Turns until it is told to stop, then lets go in good order.
   func run() {
@@ -42,6 +42,7 @@ extension Daemon {
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
+    submitOpenings()
     passOnGathered()
     tellPassing(now)
     tellStates()
@@ -50,13 +51,14 @@ extension Daemon {
     removeGathered()
     flushPeers()
     noteIdleness(now)
+    rest(now, hasWorked: !effects.isEmpty || !engineEvents.isEmpty)
     turns.note(microseconds: (BootInstant.now() - began).nanosecondsClamped / 1000)
   }
 
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline,
+      idleDeadline, restsAt,
     ]
     .compactMap {
       $0
@@ -282,6 +284,26 @@ extension Daemon {
       log.write(.notice, "Nothing to do; the next client starts a daemon again.")
       isStopping = true
     }
+  }
+
+  /// How long after the last work the daemon is at rest, at most twice that.
+  private static let restInterval = Duration.seconds(1)
+
+  /// A daemon that has come to rest gives back what its work needed.
+  private func rest(_ now: ClockReading, hasWorked: Bool) {
+    if hasWorked {
+      lastWork = now.boot
+      if restsAt == nil { restsAt = now.boot + Self.restInterval }
+    }
+    guard let due = restsAt, due <= now.boot else { return }
+    guard lastWork + Self.restInterval <= now.boot else {
+      restsAt = now.boot + Self.restInterval
+      return
+    }
+    restsAt = nil
+    engineEvents = []
+    store.rest()
+    IdleMemory.giveBack()
   }
 
   /// Lets what was decided become durable, tells clients, and goes; nothing is cancelled. At most about a second.

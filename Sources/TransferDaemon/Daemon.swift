@@ -73,6 +73,8 @@ final class Daemon {
   /// Reads of details for offers that are on their way: later offers queue behind them.
   var offerReads = 0
   var opening: [AttemptID: Void] = [:]
+  /// What this turn has to open, for one job a filesystem.
+  var openings: [(worker: Worker, orders: [(AttemptID, OpenOrder)])] = []
   var opened: [AttemptID: FileJobs.Opened] = [:]
   var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
   var finalizing: [FinalizeQueue] = []
@@ -100,6 +102,9 @@ final class Daemon {
   var hasBacklog = false
   var isStopping = false
   var idleSince: BootInstant?
+  /// When it is looked whether the daemon is at rest; nil: it is.
+  var restsAt: BootInstant?
+  var lastWork = BootInstant(nanoseconds: 0)
   var turns = TurnHistogram()
 
   /// Starts from what is stored. Blocks while the database is read.

@@ -4,7 +4,7 @@ import WireProtocol
 /// What clients see of a task, made of its two halves.
 enum Snapshot {
   static func make(
-    _ cell: TaskCell, _ details: TaskDetails?, in core: Core, at now: ClockReading, isFull: Bool
+    _ cell: TaskCell, _ details: TaskDetails?, in core: inout Core, at now: ClockReading, isFull: Bool
   ) -> TaskSnapshot {
     let entry = cell.entry
     let session = core.sessions[entry.session]?.record.key

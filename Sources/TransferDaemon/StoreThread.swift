@@ -76,6 +76,12 @@ final class StoreThread {
     worker.submit { report(Self.read(ids, owner.store)) }
   }
 
+  /// Nothing is asked of it for now: it keeps no pages.
+  func rest() {
+    let owner = owner
+    worker.submit { owner.store.shrinkMemory() }
+  }
+
   /// Moves a row that cannot be read out of the way; what fails here is tried again at the next start.
   func quarantine(_ row: QuarantinedRow) {
     let owner = owner

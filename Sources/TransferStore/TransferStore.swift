@@ -115,6 +115,9 @@ package final class TransferStore {
     statistics.rowsWritten += Int64(database.connection.totalChanges &- before)
   }
 
+  /// Gives the page cache's memory back; what is needed again is read again.
+  package func shrinkMemory() { try? database?.connection.execute("PRAGMA shrink_memory") }
+
   /// The plan and progress of a task; nil when there is no such task.
   /// - Throws: `unreadableRow` for this task alone; what else SQLite reports.
   package func details(_ id: TaskID) throws(StoreError) -> TaskDetails? {

@@ -80,7 +80,22 @@ package enum WireCoding {
   // MARK: The client's side
 
   package static func encodeRequest(id: Int64?, _ request: ClientRequest) -> Data {
-    encode(RequestEnvelope(id: id, request: request))
+    if let parameters = request.quickParameters {
+      return Data(
+        line { line in
+          line.member("id", id)
+          line.member("method", request.name.rawValue)
+          line.name("params")
+          parameters.write(to: &line)
+        })
+    }
+    return encode(RequestEnvelope(id: id, request: request))
+  }
+
+  /// - Parameter line: one message without its newline.
+  package static func decodeMessage(_ line: ArraySlice<UInt8>) throws(WireError) -> IncomingMessage {
+    if let message = quickMessage(line) { return message }
+    return try decodeMessage(Data(line))
   }
 
   package static func decodeMessage(_ line: Data) throws(WireError) -> IncomingMessage {
@@ -100,6 +115,7 @@ package enum WireCoding {
   }
 
   package static func decodeResult<Result: Decodable>(_ type: Result.Type, _ line: Data) throws(WireError) -> Result {
+    if line == emptyResult, let result = EmptyResult() as? Result { return result }
     do {
       return try JSONDecoder().decode(ResultOnly<Result>.self, from: line).result
     } catch {

@@ -4,7 +4,8 @@ import FoundationEssentials
 extension WireCoding {
   /// - Parameter line: one message without its newline.
   package static func decodeRequest(_ line: ArraySlice<UInt8>) throws(RejectedRequest) -> IncomingRequest {
-    try decodeRequest(Data(line))
+    if let request = quickRequest(line) { return request }
+    return try decodeRequest(Data(line))
   }
 
   package static func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }

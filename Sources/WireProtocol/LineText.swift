@@ -296,3 +296,25 @@ extension DaemonNotification: LineWritable {
     }
   }
 }
+
+extension ClientRequest {
+  /// What is asked by the ten thousand writes itself.
+  var quickParameters: (any LineWritable)? {
+    switch self {
+    case .deliveryAcknowledge(let parameters): parameters
+    case .hello, .sessionOpen, .sessionClose, .sessionInvalidate, .taskEnqueue, .taskResume, .taskSuspend, .taskCancel,
+      .taskRemove, .taskUpdate, .taskList, .taskShow, .taskWatch, .daemonStatus, .daemonStop:
+      nil
+    }
+  }
+}
+
+extension DeliveryAcknowledgeParameters: LineWritable {
+  func write(to line: inout LineText) {
+    line.object { line in
+      line.member("session", session)
+      line.name("numbers")
+      line.list(numbers) { $0.value($1) }
+    }
+  }
+}

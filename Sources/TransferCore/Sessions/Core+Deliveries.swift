@@ -50,11 +50,11 @@ extension Core {
     switch record.kind {
     case .file:
       details[id]?.progress.filePath = nil
-      if details[id] != nil { touch(id, progress: true) }
+      if isResident(id) { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .body:
       details[id]?.progress.bodyPath = nil
-      if details[id] != nil { touch(id, progress: true) }
+      if isResident(id) { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .completion: forget(id, now, isCollected: true)
     case .finishEvents: break
