@@ -108,6 +108,7 @@ package enum FilePlacement {
     try Files.remove(second)
     try Syscall.retrying("link", path: second) { unsafe Glibc.link(part, second) }
     do {
+      try FaultPoint.reach("file.rename")
       try Syscall.retrying("rename", path: path) { unsafe rename(second, path) }
       // rename(2) does nothing when both names are one file already.
       try Files.remove(second)

@@ -123,6 +123,7 @@ extension Daemon {
     } else if let descriptor = held.source {
       _ = OwnedDescriptor(adopting: descriptor)
     }
+    FaultPoint.pass("engine.begin")
     engine.start(order, part: part, body: body)
   }
 

@@ -209,6 +209,8 @@ extension Daemon {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     }
+    // What is promised is on the disk, and nobody has heard of it.
+    FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
     for (id, reading) in outcome.loaded {

@@ -41,6 +41,7 @@ enum FileJobs {
     if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
     guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }
     do throws(SystemError) {
+      try FaultPoint.reach("source.pin")
       let pin = try UploadPin.pin(
         source: path, into: sources, name: name, copyBoundBytes: copyBoundBytes)
       let source = UploadSource(path: path, pinnedPath: pin.path, pin: pin.kind, identity: pin.identity)
@@ -55,6 +56,7 @@ enum FileJobs {
   private static func keep(_ body: [UInt8], as path: String, _ destination: Destination) -> PreparedTask.Outcome {
     do throws(SystemError) {
       let file = try Files.createPrivate(path)
+      try FaultPoint.reach("body.spool")
       try Syscall.writeAll(file.raw, body)
       try Files.syncFile(file.raw)
       let identity = try Files.identity(descriptor: file.raw)
@@ -194,6 +196,7 @@ enum FileJobs {
 
   static func remove(_ paths: [String]) {
     for path in paths {
+      guard (try? FaultPoint.reach("file.remove")) != nil else { continue }
       try? Files.remove(path)
       try? Files.remove(path + decodedSuffix)
     }

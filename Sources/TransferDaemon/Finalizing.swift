@@ -87,6 +87,11 @@ enum Finalizing {
   }
 
   private static func matching(_ expected: String, _ descriptor: Int32) throws(FileJobs.FileFailure) -> String {
+    do throws(SystemError) {
+      try FaultPoint.reach("finalize.digest")
+    } catch {
+      throw FileJobs.FileFailure(DigestFailure.unreadable(error.number).failure)
+    }
     let found: String
     do throws(DigestFailure) {
       found = try StreamingDigest.sha256(ofFileDescriptor: descriptor).hex

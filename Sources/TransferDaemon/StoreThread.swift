@@ -1,3 +1,4 @@
+import Glibc
 import LinuxSystem
 import TransferCore
 import TransferStore
@@ -34,15 +35,18 @@ final class StoreThread {
 
   /// Opens the database and reads what was stored. Blocks; called once before the loop turns.
   static func open(path: String) throws(StoreError) -> (store: TransferStore, state: StoredState) {
+    try reach("store.open")
     let store = try TransferStore(path: path)
-    store.beforeCommit = { () throws(StoreError) in
-      do throws(SystemError) {
-        try FaultPoint.reach("store.commit")
-      } catch {
-        throw StoreError(error.number == 28 ? .full : .ioError, message: "injected: \(error)")
-      }
-    }
+    store.beforeCommit = { () throws(StoreError) in try reach("store.commit") }
     return (store, try store.load())
+  }
+
+  private static func reach(_ point: StaticString) throws(StoreError) {
+    do throws(SystemError) {
+      try FaultPoint.reach(point)
+    } catch {
+      throw StoreError(error.number == ENOSPC ? .full : .ioError, message: "injected: \(error)")
+    }
   }
 
   init(_ store: TransferStore) throws(SystemError) {
@@ -91,11 +95,16 @@ final class StoreThread {
 
   private static func read(_ ids: [TaskID], _ store: TransferStore) -> [(TaskID, DetailsReading)] {
     guard !ids.isEmpty else { return [] }
-    guard let readings = try? store.details(ids) else {
+    guard let readings = try? details(ids, store) else {
       let row = QuarantinedRow(table: "task", rowID: 0, reason: "the store cannot be read")
       return ids.map { ($0, .unreadable(row)) }
     }
     return Array(zip(ids, readings))
+  }
+
+  private static func details(_ ids: [TaskID], _ store: TransferStore) throws(StoreError) -> [DetailsReading] {
+    try reach("store.read")
+    return try store.details(ids)
   }
 
   /// One change of a batch contradicts the stored state: the others must not be lost for it.
