@@ -47,6 +47,7 @@ extension Daemon {
     tellStates()
     tellProgress(now)
     listenAgain(now)
+    retryRemovals(now)
     removeGathered()
     flushPeers()
     noteIdleness(now)
@@ -56,7 +57,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline,
+      idleDeadline, discards.nextTry,
     ]
     .compactMap {
       $0
@@ -84,6 +85,7 @@ extension Daemon {
           log.write(.notice, "Removing \(orphans.count) files that no task owns.")
           removeFiles(orphans)
         }
+      case .removed(let removal): noteRemoval(removal, now)
       }
     }
     if let due = retryCommitAt, due <= now.boot {
@@ -147,6 +149,7 @@ extension Daemon {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
+    noteRemovedTasks(changes)
     nextBatch.changes += changes
     submitNextBatch()
   }
@@ -163,7 +166,7 @@ extension Daemon {
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
-    guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty else { return }
     let due = lastCommitEnd + Self.commitInterval
     if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
       nextCommitAt = due

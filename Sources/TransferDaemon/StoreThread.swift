@@ -12,6 +12,10 @@ final class StoreThread {
     var changes: [StoreChange] = []
     /// Details to read when the changes are in.
     var loads: [TaskID] = []
+    /// What was seen of part files in users' folders.
+    var parts = RemovedParts()
+
+    var isEmpty: Bool { changes.isEmpty && loads.isEmpty && parts.settled.isEmpty }
   }
 
   struct Outcome: Sendable {
@@ -34,11 +38,14 @@ final class StoreThread {
   private let worker: Worker
 
   /// Opens the database and reads what was stored. Blocks; called once before the loop turns.
-  static func open(path: String) throws(StoreError) -> (store: TransferStore, state: StoredState) {
+  static func open(
+    path: String
+  ) throws(StoreError) -> (store: TransferStore, state: StoredState, leftovers: [Leftover]) {
     try reach("store.open")
     let store = try TransferStore(path: path)
     store.beforeCommit = { () throws(StoreError) in try reach("store.commit") }
-    return (store, try store.load())
+    let state = try store.load()
+    return (store, state, try store.leftovers())
   }
 
   private static func reach(_ point: StaticString) throws(StoreError) {
@@ -60,10 +67,10 @@ final class StoreThread {
     worker.submit {
       var outcome = Outcome(number: batch.number)
       do throws(StoreError) {
-        try owner.store.apply(batch.changes)
+        try owner.store.apply(batch.changes, parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges {
-          outcome.rejected = Self.applySingly(batch.changes, owner.store, &outcome.failure)
+          outcome.rejected = Self.applySingly(batch, owner.store, &outcome.failure)
         } else {
           outcome.failure = error
         }
@@ -109,12 +116,12 @@ final class StoreThread {
 
   /// One change of a batch contradicts the stored state: the others must not be lost for it.
   private static func applySingly(
-    _ changes: [StoreChange], _ store: TransferStore, _ failure: inout StoreError?
+    _ batch: Batch, _ store: TransferStore, _ failure: inout StoreError?
   ) -> [String] {
     var rejected: [String] = []
-    for change in changes {
+    for change in batch.changes {
       do throws(StoreError) {
-        try store.apply([change])
+        try store.apply([change], parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges { rejected.append(error.description) } else { failure = error }
       }

@@ -109,6 +109,7 @@ final class FaultRun {
   private func note(_ problem: String) { outcome.problems.append("\(fault): \(problem)") }
 
   private func live() throws {
+    defer { outcome.fired = faulty?.errorText.contains("fault point \(fault.point) passage") ?? false }
     if fault.scenario == .successor {
       collects = false
       try drive { self.isHalfDone }
@@ -121,7 +122,6 @@ final class FaultRun {
     try drive { self.isDone }
     guard outcome.problems.isEmpty else { return }
     try checkEnd()
-    outcome.fired = faulty?.errorText.contains("fault point \(fault.point) passage") ?? false
   }
 
   /// All is accepted, and what can wait on the wire does.
@@ -232,7 +232,10 @@ final class FaultRun {
 
   /// What is listed against what was promised.
   private func compareBooks(_ client: ProtocolClient) throws {
-    let listed = Set(try client.list().map(\.id))
+    let tasks = try client.list()
+    let listed = Set(tasks.map(\.id))
+    // What stands still on the wire is told of no more.
+    for task in tasks { if let item = item(task) { noteMovement(item, task.received) } }
     for item in Item.allCases {
       guard let id = accepted[item], !settled.contains(item), !listed.contains(id) else { continue }
       if perhapsSettled.contains(item) {
@@ -376,7 +379,7 @@ final class FaultRun {
     for file in leftBehind { note("left behind: \(file)") }
     try stopDaemon()
     let rows = try Self.rows(home.path + "/ferry.sqlite")
-    if rows != "0 0 0 0" { note("rows left (tasks, plans, progresses, deliveries): \(rows)") }
+    if rows != "0 0 0 0 0" { note("rows left (tasks, plans, progresses, deliveries, leftovers): \(rows)") }
   }
 
   private var leftBehind: [String] { work.faultsInFolder(succeeded: succeeded) + home.ownFiles() }
@@ -400,7 +403,7 @@ final class FaultRun {
       import sqlite3, sys
       c = sqlite3.connect(sys.argv[1])
       print(*[c.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
-              for t in ("task", "task_plan", "task_progress", "delivery")])
+              for t in ("task", "task_plan", "task_progress", "delivery", "leftover")])
       """
     let result = try Shell.output("/usr/bin/python3", ["-c", script, path])
     return result.output.split(separator: "\n").first.map { String($0) } ?? result.errors

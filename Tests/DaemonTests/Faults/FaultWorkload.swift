@@ -21,7 +21,8 @@ final class FaultWorkload: Sendable {
       case .big: GeneratedContent(length: 5_500_000, seed: seed)
       case .placed, .replaced, .renamed, .decoded, .digest, .upload: GeneratedContent(length: 50_000, seed: seed)
       case .data: GeneratedContent(length: 3000, seed: seed)
-      case .cancelled, .removed, .gone: GeneratedContent(length: 400_000, seed: seed)
+      // Never sent whole, however often it is continued.
+      case .cancelled, .removed, .gone: GeneratedContent(length: 40_000_000, seed: seed)
       }
     }
 
