@@ -44,6 +44,14 @@ import Testing
     var deaths = 0
     var slowest = 0.0
     var problems: [String] = []
+
+    var line: String {
+      func pad(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(1, width - text.utf8.count))
+      }
+      let names = pad(point, 17) + pad(kind.rawValue, 8) + pad(scenario.rawValue, 11)
+      return names + "\(last) passages, \(runs) runs, \(deaths) deaths, slowest \(Int(slowest * 1000)) ms"
+    }
   }
 
   @Test func whereverItFailsNothingIsLostOrDoubled() throws {
@@ -80,6 +88,8 @@ import Testing
           let index = next.add(1, ordering: .relaxed).oldValue
           guard index < chains.count else { return }
           let chain = Self.run(chains[index].chain, chains[index].passages)
+          // At once: the whole run takes long.
+          print(chain.line)
           done.withLock { $0[index] = chain }
         }
       }
@@ -108,19 +118,8 @@ import Testing
     return chain
   }
 
-  /// Prints what was hit and fails for what was not: a loop in which nothing fires proves nothing.
+  /// Fails for what was not hit: a loop in which nothing fires proves nothing.
   private func report(_ chains: [Chain], isWhole: Bool, isOne: Bool) {
-    func pad(_ text: String, _ width: Int) -> String {
-      text + String(repeating: " ", count: max(1, width - text.utf8.count))
-    }
-    var lines = [pad("point", 18) + pad("kind", 8) + pad("daemon", 11) + "passages  runs  deaths  slowest"]
-    for chain in chains {
-      let numbers = [chain.last, chain.runs, chain.deaths].map { pad("\($0)", 8) }.joined()
-      lines.append(
-        pad(chain.point, 18) + pad(chain.kind.rawValue, 8) + pad(chain.scenario.rawValue, 11) + numbers
-          + "\(Int(chain.slowest * 1000)) ms")
-    }
-    print(lines.joined(separator: "\n"))
     print("\(chains.map(\.runs).reduce(0, +)) runs, \(chains.map(\.fired).reduce(0, +)) faults fired")
     for chain in chains { for problem in chain.problems { Issue.record("\(problem)") } }
     for point in Self.points {
