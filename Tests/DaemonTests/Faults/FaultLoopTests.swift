@@ -51,6 +51,7 @@ import Testing
       }
       let names = pad(point, 17) + pad(kind.rawValue, 8) + pad(scenario.rawValue, 11)
       return names + "\(last) passages, \(runs) runs, \(deaths) deaths, slowest \(Int(slowest * 1000)) ms"
+        + (problems.isEmpty ? "" : ", \(problems)")
     }
   }
 
