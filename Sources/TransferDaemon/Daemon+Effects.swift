@@ -146,6 +146,7 @@ extension Daemon {
     } else if let descriptor = held.source {
       _ = OwnedDescriptor(adopting: descriptor)
     }
+    FaultPoint.pass("engine.begin")
     engine.start(order, part: part, body: body)
   }
 
@@ -213,7 +214,13 @@ extension Daemon {
       }
     }
     removals.removeAll(keepingCapacity: true)
-    for (worker, paths) in groups { worker.submit { FileJobs.remove(paths) } }
+    for (worker, paths) in groups {
+      let isTaken = worker.submit { [mailbox] in
+        let removal = FileJobs.remove(paths)
+        if !removal.isOrdinary { mailbox.post(.removed(removal)) }
+      }
+      if !isTaken { discards.note(failed: paths, at: .now()) }
+    }
   }
 
   // MARK: Telling clients

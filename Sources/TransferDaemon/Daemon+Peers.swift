@@ -18,6 +18,7 @@ extension Daemon {
     for _ in 0..<64 {
       do throws(SystemError) {
         guard let socket = try UnixSocket.accept(listener.descriptor) else { return }
+        try FaultPoint.reach("peer.accept")
         let credentials = try UnixSocket.peerCredentials(socket.raw)
         guard credentials.userID == geteuid() || credentials.userID == 0 else {
           log.write(.warning, "Refused a connection of user \(credentials.userID).")

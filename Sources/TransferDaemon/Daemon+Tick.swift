@@ -48,6 +48,7 @@ extension Daemon {
     tellStates()
     tellProgress(now)
     listenAgain(now)
+    retryRemovals(now)
     removeGathered()
     flushPeers()
     noteIdleness(now)
@@ -58,7 +59,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline, restsAt,
+      idleDeadline, restsAt, discards.nextTry,
     ]
     .compactMap {
       $0
@@ -86,6 +87,7 @@ extension Daemon {
           log.write(.notice, "Removing \(orphans.count) files that no task owns.")
           removeFiles(orphans)
         }
+      case .removed(let removal): noteRemoval(removal, now)
       }
     }
     if let due = retryCommitAt, due <= now.boot {
@@ -149,6 +151,7 @@ extension Daemon {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
+    noteRemovedTasks(changes)
     nextBatch.changes += changes
     submitNextBatch()
   }
@@ -165,7 +168,7 @@ extension Daemon {
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
-    guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty else { return }
     let due = lastCommitEnd + Self.commitInterval
     if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
       nextCommitAt = due
@@ -211,6 +214,8 @@ extension Daemon {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     }
+    // What is promised is on the disk, and nobody has heard of it.
+    FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
     for (id, reading) in outcome.loaded {

@@ -17,6 +17,7 @@ final class Daemon {
     case opened(AttemptID, Swift.Result<FileJobs.Opened, FileJobs.FileFailure>)
     case finalized(FileWorkers.Work, String, [(TaskID, FinalizeOutcome)])
     case found([String], [TaskID])
+    case removed(FileJobs.Removal)
   }
 
   let directories: FerryDirectories
@@ -85,6 +86,7 @@ final class Daemon {
   var hasReports = false
   /// Files to remove at the end of the turn.
   var removals: [String] = []
+  var discards = PartDiscards()
   /// For the core's choices, none of which is a secret: seeded by the kernel once, not asked in every turn.
   var random = RandomWords(seed: Clocks.randomWord())
   var engineEvents: [EngineEvent] = []
@@ -120,7 +122,7 @@ final class Daemon {
       mountWatch = try FilesystemMap.openChangeWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
-      let (opened, state) = try StoreThread.open(path: options.databasePath)
+      let (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
       if let note = opened.recovered { log.write(.error, "The database was damaged: \(note)") }
       quarantined = state.quarantined.map { "\($0.table) \($0.rowID): \($0.reason)" }
       store = try StoreThread(opened)
@@ -135,6 +137,8 @@ final class Daemon {
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
       try watchBasics()
       perform(effects)
+      removals += leftovers.map(\.path)
+      removeGathered()
     } catch let error as DaemonFailure {
       throw error
     } catch {
