@@ -25,6 +25,7 @@ extension Daemon {
     case .stop(let attempt): stop(attempt)
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): removeFiles(paths)
+    case .app(let effect): carryOut(effect)
     }
   }
 
@@ -355,6 +356,7 @@ extension Effect {
     case .reply(_, let reply): reply != .done
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
+    case .app(let effect): effect.needsCommit
     case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles: false
     }
   }
@@ -364,7 +366,9 @@ extension Effect {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
     case .reply, .offer, .endSession: true
-    case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles:
+    case .app(.wake): true
+    case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
+      .app:
       false
     }
   }

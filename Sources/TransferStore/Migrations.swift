@@ -5,7 +5,10 @@ struct Migration {
   var statements: [String]
 
   /// Without gaps, from version 1.
-  static let all = [Migration(version: 1, statements: version1)]
+  static let all = [
+    Migration(version: 1, statements: version1),
+    Migration(version: 2, statements: apps),
+  ]
 
   static let version1 = [
     """

@@ -16,6 +16,7 @@ final class OpenDatabase {
   let freeName: Statement
   let raiseHighWater: Statement
   let details: Statement
+  let apps: AppStatements
 
   /// Opens or creates the database and brings it to the newest version.
   /// - Throws: `corrupt` when the file is not a sound database of ours; `foreignDatabase`, `newerDatabase`; `full` …
@@ -48,6 +49,7 @@ final class OpenDatabase {
       freeKey = try Statement(connection, "UPDATE task SET key = NULL WHERE id = ? AND key IS NOT NULL")
       freeName = try Statement(connection, "UPDATE session SET is_invalidated = 1 WHERE id = ?")
       raiseHighWater = try Statement(connection, "UPDATE high_water SET value = ?2 WHERE name = ?1 AND value < ?2")
+      apps = try AppStatements(connection)
       details = try Statement(
         connection,
         """
