@@ -32,6 +32,7 @@ extension Daemon {
     case .removeFiles(let paths): removeFiles(paths)
     // The daemon has background sessions only.
     case .foreground: break
+    case .app(let effect): carryOut(effect)
     }
   }
 
@@ -386,6 +387,7 @@ extension Effect {
     case .reply(_, let reply): reply != .done
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
+    case .app(let effect): effect.needsCommit
     case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles, .foreground:
       false
     }
@@ -396,8 +398,9 @@ extension Effect {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
     case .reply, .offer, .endSession: true
+    case .app(.wake): true
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
-      .foreground:
+      .foreground, .app:
       false
     }
   }

@@ -81,6 +81,7 @@ extension Daemon {
       case .finalized(let work, let folder, let outcomes):
         for (task, outcome) in outcomes { effects += core.handle(.finalized(task, outcome), at: now) }
         finalizeNext(work, folder)
+      case .app(let report): take(report, now, &effects)
       case .found(let paths, let owners):
         let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
         if !orphans.isEmpty {
@@ -263,7 +264,7 @@ extension Daemon {
     case .openFiles(_, let order): !unrecorded.contains(order.task)
     case .finalize(let order): !unrecorded.contains(order.task)
     case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
-      .stop, .removeFiles, .foreground:
+      .stop, .removeFiles, .foreground, .app:
       false
     }
   }

@@ -18,6 +18,7 @@ final class Daemon {
     case finalized(FileWorkers.Work, String, [(TaskID, FinalizeOutcome)])
     case found([String], [TaskID])
     case removed(FileJobs.Removal)
+    case app(AppReport)
   }
 
   let directories: FerryDirectories
@@ -80,6 +81,16 @@ final class Daemon {
   var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
   var finalizing: [FinalizeQueue] = []
 
+  // Apps.
+  let environment = ProcessEnvironment.current()
+  let appWatch: FolderWatch
+  var launchedApps: [LaunchedApp] = []
+  /// The folder of registrations; nil where there is none to be watched.
+  var appFolder: String?
+  var outputFolder: Int32 = -1
+  var isTrimming = false
+  var refusedRegistrations: [RefusedRegistration] = []
+
   // The tick.
   var scratch = [UInt8](repeating: 0, count: 64 << 10)
   /// Other threads have reported something.
@@ -120,6 +131,7 @@ final class Daemon {
       mailbox = try Mailbox<Report>()
       files = try FileWorkers()
       mountWatch = try FilesystemMap.openChangeWatch()
+      appWatch = try FolderWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
       let (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
@@ -131,7 +143,10 @@ final class Daemon {
       let bootID = try Clocks.bootID()
       let reading = Self.readClock(randomWord: Clocks.randomWord())
       let (core, effects) = Core.restoring(
-        state, Core.Configuration(managedFolder: options.managedFolder, bootID: bootID), at: reading)
+        state,
+        Core.Configuration(
+          managedFolder: options.managedFolder, bootID: bootID, launches: LaunchPolicy.of(environment)),
+        at: reading)
       self.core = core
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
@@ -139,6 +154,7 @@ final class Daemon {
       perform(effects)
       removals += leftovers.map(\.path)
       removeGathered()
+      watchApps()
     } catch let error as DaemonFailure {
       throw error
     } catch {

@@ -18,6 +18,7 @@ final class OpenDatabase {
   let details: Statement
   let keepLeftover: Statement
   let settleLeftover: Statement
+  let apps: AppStatements
 
   /// Opens or creates the database and brings it to the newest version.
   /// - Throws: `corrupt` when the file is not a sound database of ours; `foreignDatabase`, `newerDatabase`; `full` …
@@ -54,6 +55,7 @@ final class OpenDatabase {
         connection,
         "INSERT OR REPLACE INTO leftover SELECT task, part_path FROM task_plan WHERE task = ? AND destination = 'file'")
       settleLeftover = try Statement(connection, "DELETE FROM leftover WHERE task = ?")
+      apps = try AppStatements(connection)
       details = try Statement(
         connection,
         """

@@ -225,6 +225,7 @@ extension TaskSnapshot: LineWritable {
       line.member("createdMilliseconds", createdMilliseconds)
       line.member("finishedMilliseconds", finishedMilliseconds)
       line.member("nextAttemptMilliseconds", nextAttemptMilliseconds)
+      line.member("cancelCause", cancelCause)
     }
   }
 }
@@ -292,6 +293,11 @@ extension DaemonNotification: LineWritable {
         line.member("task", notice.task)
       case .sessionEnded(let notice): line.member("session", notice.session)
       case .goodbye(let notice): line.member("reason", notice.reason)
+      case .appWake(let notice):
+        line.member("app", notice.app)
+        line.member("session", notice.session)
+        line.member("launch", notice.launch)
+        line.member("reason", notice.reason)
       }
     }
   }
