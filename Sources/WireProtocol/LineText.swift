@@ -306,12 +306,7 @@ extension DaemonNotification: LineWritable {
 extension ClientRequest {
   /// What is asked by the ten thousand writes itself.
   var quickParameters: (any LineWritable)? {
-    switch self {
-    case .deliveryAcknowledge(let parameters): parameters
-    case .hello, .sessionOpen, .sessionClose, .sessionInvalidate, .taskEnqueue, .taskResume, .taskSuspend, .taskCancel,
-      .taskRemove, .taskUpdate, .taskList, .taskShow, .taskWatch, .daemonStatus, .daemonStop:
-      nil
-    }
+    if case .deliveryAcknowledge(let parameters) = self { parameters } else { nil }
   }
 }
 
