@@ -304,7 +304,7 @@ extension Core {
       apps.update(record.registration.id, makes: true) { cell in
         cell.record = record
         cell.launches = stored.launches.filter { $0.app == record.registration.id }
-        if let last = record.lastLaunchAt {
+        if let last = record.lastLaunchAt, record.delay > .zero {
           // A wall clock that was set must not make an app wait for longer than its delay.
           cell.opensAt = now.boot + min(max(last + record.delay - now.wall, .zero), record.delay)
         }
