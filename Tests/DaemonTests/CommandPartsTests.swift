@@ -313,7 +313,7 @@ import WireProtocol
     (task.reason, task.currentURL, task.headers, task.file, task.body) = ("", "", [], "", "")
     (task.expected, task.expectedToSend, task.finishedMilliseconds, task.nextAttemptMilliseconds) = (0, 0, 0, 0)
     (task.description, task.sha256, task.isLengthVerified, task.validator) = ("", "", false, "")
-    (task.wasted, task.pin) = (0, "")
+    (task.wasted, task.pin, task.cancelCause) = (0, "", "")
     task.response = WireResponse(status: 200, headers: [], url: "", httpVersion: "1.1")
     task.error = WireFailure(code: "", isTransient: false, domain: "", number: 0, detail: "")
     let members = try JSONDecoder().decode([String: Anything].self, from: Data(JSONText.of(task).utf8)).keys

@@ -43,11 +43,16 @@ extension Core {
     return cell.unfinished == 0 && !cell.deliveries.isEmpty ? .sessionEvents : nil
   }
 
-  private mutating func wanted(_ id: String) -> [(session: SessionID, reason: LaunchReason)] {
+  private struct Wanted {
+    var session: SessionID
+    var reason: LaunchReason
+  }
+
+  private mutating func wanted(_ id: String) -> [Wanted] {
     guard let candidates = apps[id]?.candidates, !candidates.isEmpty else { return [] }
-    var wanted: [(session: SessionID, reason: LaunchReason)] = []
+    var wanted: [Wanted] = []
     for session in candidates {
-      if let reason = reasonToLaunch(session) { wanted.append((session, reason)) }
+      if let reason = reasonToLaunch(session) { wanted.append(Wanted(session: session, reason: reason)) }
     }
     // The others are marked anew when something happens to them.
     if wanted.count != candidates.count { apps.update(id) { $0.candidates = wanted.map(\.session) } }
@@ -80,8 +85,7 @@ extension Core {
   }
 
   private mutating func begin(
-    _ id: String, _ wanted: (session: SessionID, reason: LaunchReason), waking process: AppProcess?,
-    _ now: ClockReading
+    _ id: String, _ wanted: Wanted, waking process: AppProcess?, _ now: ClockReading
   ) {
     guard let session = sessions[wanted.session]?.record.key.identifier, let record = apps[id]?.record else { return }
     let number = record.lastLaunch + 1
@@ -119,20 +123,18 @@ extension Core {
   }
 
   /// The process has its grant already, and is told what else there is. That costs no launch.
-  private mutating func tellMore(
-    _ id: String, _ wanted: [(session: SessionID, reason: LaunchReason)], _ now: ClockReading
-  ) {
+  private mutating func tellMore(_ id: String, _ wanted: [Wanted], _ now: ClockReading) {
     guard let cell = apps[id], let current = cell.current, current.phase == .running,
       let peer = serving(cell, current)?.peers.first
     else { return }
-    for (session, reason) in wanted where !current.parts.contains(where: { $0.session == session }) {
-      guard let name = sessions[session]?.record.key.identifier else { continue }
+    for more in wanted where !current.parts.contains(where: { $0.session == more.session }) {
+      guard let name = sessions[more.session]?.record.key.identifier else { continue }
       let grantEnd = now.boot + configuration.launches.grant
       apps.update(id) { cell in
-        cell.current?.parts.append(ActiveLaunch.Part(session: session))
+        cell.current?.parts.append(ActiveLaunch.Part(session: more.session))
         cell.current?.deadline = grantEnd
       }
-      effects.append(.app(.wake(peer, app: id, session: name, launch: current.number, reason)))
+      effects.append(.app(.wake(peer, app: id, session: name, launch: current.number, more.reason)))
     }
   }
 
@@ -302,7 +304,7 @@ extension Core {
       apps.update(record.registration.id, makes: true) { cell in
         cell.record = record
         cell.launches = stored.launches.filter { $0.app == record.registration.id }
-        if let last = record.lastLaunchAt {
+        if let last = record.lastLaunchAt, record.delay > .zero {
           // A wall clock that was set must not make an app wait for longer than its delay.
           cell.opensAt = now.boot + min(max(last + record.delay - now.wall, .zero), record.delay)
         }

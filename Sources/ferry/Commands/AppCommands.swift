@@ -7,7 +7,7 @@ enum AppCommands {
   static let all = [register, list, show, remove, front, forceQuit]
 
   static let register = Command(
-    name: "app register", summary: "register a program, which is then started when its transfers have ended",
+    name: "app register", summary: "register a program, to be started when its transfers ended",
     operands: OperandRow(usage: "ID", count: 1...65),
     options: [
       OptionRow(
@@ -55,7 +55,7 @@ enum AppCommands {
     })
 
   static let show = Command(
-    name: "app show", summary: "show an app, its launches, and why it is or is not launched now",
+    name: "app show", summary: "show an app, its launches, and why it is launched or not",
     operands: OperandRow(usage: "ID", count: 1...1), options: [.json],
     run: { (arguments) throws(CommandFailure) in
       let app = try DaemonLink.open().call(
@@ -77,12 +77,12 @@ enum AppCommands {
   ) { .appRemove($0) }
 
   static let front = make(
-    "front", "tell that a person opened an app: its launches are free again", done: "Noted",
+    "front", "tell that an app was opened: its launches are free again", done: "Noted",
     notes: ["The delay between its launches begins anew, and a force-quit is lifted. It starts nothing by itself."]
   ) { .appFront($0) }
 
   static let forceQuit = make(
-    "force-quit", "end an app: its tasks are cancelled, and it is not launched until it is opened",
+    "force-quit", "cancel an app's tasks; it is not launched until it is opened",
     done: "Force-quit",
     notes: ["A process that the daemon started is ended; one that a person started is the person's to end."]
   ) { .appForceQuit($0) }
