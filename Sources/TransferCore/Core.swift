@@ -11,17 +11,22 @@ package struct Core: Hashable, Sendable {
     package var bootID: String
     /// Transfers at once over all hosts.
     package var runningLimit: Int
+    package var launches: LaunchPolicy
 
-    package init(managedFolder: String, bootID: String, runningLimit: Int = Limits.running) {
+    package init(
+      managedFolder: String, bootID: String, runningLimit: Int = Limits.running, launches: LaunchPolicy = .standard
+    ) {
       self.managedFolder = managedFolder
       self.bootID = bootID
       self.runningLimit = runningLimit
+      self.launches = launches
     }
   }
 
   package let configuration: Configuration
   package internal(set) var tasks = TaskTable()
   package internal(set) var sessions = SessionTable()
+  package internal(set) var apps = AppTable()
   var admission = Admission()
   var timers = BinaryHeap<Timer>()
   /// Tasks on their way to or on the wire.
@@ -66,10 +71,7 @@ package struct Core: Hashable, Sendable {
 
   /// When something is due although no event came; nil: never.
   package var nextDeadline: BootInstant? {
-    switch (admission.nextDeadline, timers.top?.at) {
-    case (let first?, let second?): min(first, second)
-    case (let first, let second): first ?? second
-    }
+    [admission.nextDeadline, timers.top?.at, apps.nextDeadline].compactMap { $0 }.min()
   }
 
   /// Takes one fact in.
@@ -77,7 +79,9 @@ package struct Core: Hashable, Sendable {
     random = RandomWords(seed: now.randomWord ^ UInt64(bitPattern: lastAttempt.rawValue) ^ random.next())
     switch event {
     case .commanded(let command, let token): receive(command, token, now)
-    case .peerLeft(let peer): detach(peer, now)
+    case .peerLeft(let peer):
+      detach(peer, now)
+      leaveApps(peer, now)
     case .prepared(let token, let prepared): accept(prepared, token, now)
     case .detailsLoaded(let id, let loaded): take(loaded, of: id, now)
     case .filesOpened(let attempt, let files): begin(attempt, files, now)
@@ -88,6 +92,7 @@ package struct Core: Hashable, Sendable {
     case .ended(let attempt, let ending, let requestWasSent): end(attempt, ending, requestWasSent, now)
     case .finalized(let id, let outcome): finalized(id, outcome, now)
     case .storeChanged(let reason): degraded = reason
+    case .app(let event): handle(event, now)
     }
     return takeEffects()
   }
@@ -108,6 +113,7 @@ package struct Core: Hashable, Sendable {
       admission.occupy(cell.lane)
       start(id, now)
     }
+    turnApps(now)
     return takeEffects()
   }
 
@@ -116,6 +122,7 @@ package struct Core: Hashable, Sendable {
     // Removals first: what they free (a session's name, a task's key) may have been taken again in the same tick.
     var ordered = removals
     for record in sessions.takeDirty() { ordered.append(.putSession(record)) }
+    for change in apps.takeDirty() { ordered.append(.app(change)) }
     for id in dirtyTasks {
       guard let cell = tasks[id] else { continue }
       if cell.isNew, let held = details[id] {
@@ -157,6 +164,7 @@ package struct Core: Hashable, Sendable {
     case .finalize(let order): tasks[order.task]?.entry.state == .finalizing
     case .offer(let peer, let record):
       sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
+    case .app(let effect): isStillMeant(effect)
     case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles,
       .foreground:
       true
@@ -169,7 +177,9 @@ package struct Core: Hashable, Sendable {
   package var runningCount: Int { admission.running }
 
   /// Some work is unfinished, or a date lies ahead: the daemon must not go away.
-  package var hasUnfinishedWork: Bool { sessions.unfinishedCount > 0 || !intakes.isEmpty }
+  package var hasUnfinishedWork: Bool {
+    sessions.unfinishedCount > 0 || !intakes.isEmpty || hasUnfinishedLaunches
+  }
 
   // MARK: Inside
 

@@ -32,6 +32,7 @@ extension Daemon {
     case .removeFiles(let paths): removeFiles(paths)
     // The daemon has background sessions only.
     case .foreground: break
+    case .app(let effect): carryOut(effect)
     }
   }
 
@@ -146,6 +147,7 @@ extension Daemon {
     } else if let descriptor = held.source {
       _ = OwnedDescriptor(adopting: descriptor)
     }
+    FaultPoint.pass("engine.begin")
     engine.start(order, part: part, body: body)
   }
 
@@ -213,7 +215,13 @@ extension Daemon {
       }
     }
     removals.removeAll(keepingCapacity: true)
-    for (worker, paths) in groups { worker.submit { FileJobs.remove(paths) } }
+    for (worker, paths) in groups {
+      let isTaken = worker.submit { [mailbox] in
+        let removal = FileJobs.remove(paths)
+        if !removal.isOrdinary { mailbox.post(.removed(removal)) }
+      }
+      if !isTaken { discards.note(failed: paths, at: .now()) }
+    }
   }
 
   // MARK: Telling clients
@@ -379,6 +387,7 @@ extension Effect {
     case .reply(_, let reply): reply != .done
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
+    case .app(let effect): effect.needsCommit
     case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles, .foreground:
       false
     }
@@ -389,8 +398,9 @@ extension Effect {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
     case .reply, .offer, .endSession: true
+    case .app(.wake): true
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
-      .foreground:
+      .foreground, .app:
       false
     }
   }

@@ -48,6 +48,7 @@ extension Daemon {
     tellStates()
     tellProgress(now)
     listenAgain(now)
+    retryRemovals(now)
     removeGathered()
     flushPeers()
     noteIdleness(now)
@@ -58,7 +59,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline, restsAt,
+      idleDeadline, restsAt, discards.nextTry,
     ]
     .compactMap {
       $0
@@ -80,12 +81,14 @@ extension Daemon {
       case .finalized(let work, let folder, let outcomes):
         for (task, outcome) in outcomes { effects += core.handle(.finalized(task, outcome), at: now) }
         finalizeNext(work, folder)
+      case .app(let report): take(report, now, &effects)
       case .found(let paths, let owners):
         let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
         if !orphans.isEmpty {
           log.write(.notice, "Removing \(orphans.count) files that no task owns.")
           removeFiles(orphans)
         }
+      case .removed(let removal): noteRemoval(removal, now)
       }
     }
     if let due = retryCommitAt, due <= now.boot {
@@ -149,6 +152,7 @@ extension Daemon {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
+    noteRemovedTasks(changes)
     nextBatch.changes += changes
     submitNextBatch()
   }
@@ -165,7 +169,7 @@ extension Daemon {
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
-    guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty else { return }
     let due = lastCommitEnd + Self.commitInterval
     if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
       nextCommitAt = due
@@ -211,6 +215,8 @@ extension Daemon {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     }
+    // What is promised is on the disk, and nobody has heard of it.
+    FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
     for (id, reading) in outcome.loaded {
@@ -258,7 +264,7 @@ extension Daemon {
     case .openFiles(_, let order): !unrecorded.contains(order.task)
     case .finalize(let order): !unrecorded.contains(order.task)
     case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
-      .stop, .removeFiles, .foreground:
+      .stop, .removeFiles, .foreground, .app:
       false
     }
   }

@@ -40,6 +40,7 @@ enum Snapshot {
     snapshot.wasted = progress.wasted > 0 ? progress.wasted : nil
     snapshot.pin = details.plan.source?.pin.rawValue
     snapshot.response = progress.response.map(response)
+    snapshot.cancelCause = progress.cancelCause?.rawValue
     if let cause = progress.cancelCause {
       snapshot.error = WireFailure(
         code: "cancelled", isTransient: false, domain: "", number: 0, detail: word(cause))

@@ -154,7 +154,7 @@ package enum WireCoding {
   }
 
   /// Names the member and what is wrong with it, never its value, which may be a secret.
-  private static func summary(_ error: any Error) -> String {
+  static func summary(_ error: any Error) -> String {
     func path(_ context: DecodingError.Context) -> String {
       let path = context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
       return path.isEmpty ? "the message" : path
@@ -288,6 +288,15 @@ private struct RequestEnvelope: Codable {
       case .deliveryAcknowledge: .deliveryAcknowledge(try params(DeliveryAcknowledgeParameters.self))
       case .daemonStatus: .daemonStatus(try empty())
       case .daemonStop: .daemonStop(try empty())
+      case .appRegister: .appRegister(try params(AppRegisterParameters.self))
+      case .appList: .appList(try empty())
+      case .appShow: .appShow(try params(AppParameters.self))
+      case .appRemove: .appRemove(try params(AppParameters.self))
+      case .appFront: .appFront(try params(AppParameters.self))
+      case .appForceQuit: .appForceQuit(try params(AppParameters.self))
+      case .appAttach: .appAttach(try params(AppAttachParameters.self))
+      case .appState: .appState(try params(AppStateParameters.self))
+      case .appHandled: .appHandled(try params(AppHandledParameters.self))
       }
   }
 
@@ -310,8 +319,15 @@ private struct RequestEnvelope: Codable {
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
     case .taskWatch(let parameters): try container.encode(parameters, forKey: .params)
     case .deliveryAcknowledge(let parameters): try container.encode(parameters, forKey: .params)
-    case .daemonStatus(let parameters), .daemonStop(let parameters):
+    case .daemonStatus(let parameters), .daemonStop(let parameters), .appList(let parameters):
       try container.encode(parameters, forKey: .params)
+    case .appRegister(let parameters): try container.encode(parameters, forKey: .params)
+    case .appShow(let parameters), .appRemove(let parameters), .appFront(let parameters),
+      .appForceQuit(let parameters):
+      try container.encode(parameters, forKey: .params)
+    case .appAttach(let parameters): try container.encode(parameters, forKey: .params)
+    case .appState(let parameters): try container.encode(parameters, forKey: .params)
+    case .appHandled(let parameters): try container.encode(parameters, forKey: .params)
     }
   }
 }
@@ -331,6 +347,7 @@ private enum NotificationEnvelope {
     case .delivery: .delivery(try params(DeliveryNotice.self))
     case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
     case .goodbye: .goodbye(try params(GoodbyeNotice.self))
+    case .appWake: .appWake(try params(AppWakeNotice.self))
     }
   }
 }

@@ -13,3 +13,14 @@ extension WireCoding {
   /// Nil when the text is not base 64.
   package static func bytes(base64 text: String) -> [UInt8]? { Data(base64Encoded: text).map { [UInt8]($0) } }
 }
+
+extension WireCoding {
+  /// The content of a file that registers an app: the parameters of `app.register`.
+  package static func decodeRegistration(_ bytes: [UInt8]) throws(WireError) -> AppRegisterParameters {
+    do {
+      return try JSONDecoder().decode(AppRegisterParameters.self, from: Data(bytes))
+    } catch {
+      throw WireError(.invalidParameters, "It is no registration: \(summary(error)).")
+    }
+  }
+}

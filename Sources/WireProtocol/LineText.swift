@@ -225,6 +225,7 @@ extension TaskSnapshot: LineWritable {
       line.member("createdMilliseconds", createdMilliseconds)
       line.member("finishedMilliseconds", finishedMilliseconds)
       line.member("nextAttemptMilliseconds", nextAttemptMilliseconds)
+      line.member("cancelCause", cancelCause)
     }
   }
 }
@@ -292,6 +293,11 @@ extension DaemonNotification: LineWritable {
         line.member("task", notice.task)
       case .sessionEnded(let notice): line.member("session", notice.session)
       case .goodbye(let notice): line.member("reason", notice.reason)
+      case .appWake(let notice):
+        line.member("app", notice.app)
+        line.member("session", notice.session)
+        line.member("launch", notice.launch)
+        line.member("reason", notice.reason)
       }
     }
   }
@@ -300,12 +306,7 @@ extension DaemonNotification: LineWritable {
 extension ClientRequest {
   /// What is asked by the ten thousand writes itself.
   var quickParameters: (any LineWritable)? {
-    switch self {
-    case .deliveryAcknowledge(let parameters): parameters
-    case .hello, .sessionOpen, .sessionClose, .sessionInvalidate, .taskEnqueue, .taskResume, .taskSuspend, .taskCancel,
-      .taskRemove, .taskUpdate, .taskList, .taskShow, .taskWatch, .daemonStatus, .daemonStop:
-      nil
-    }
+    if case .deliveryAcknowledge(let parameters) = self { parameters } else { nil }
   }
 }
 

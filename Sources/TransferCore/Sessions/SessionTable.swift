@@ -10,6 +10,8 @@ package struct SessionCell: Hashable, Sendable {
   /// All tasks, finished ones included.
   package var taskCount = 0
   package var isDirty = false
+  /// Tasks that asked for an answer, some of which may have got it.
+  var asking: [TaskID] = []
 
   package init(record: SessionRecord) { self.record = record }
 }
