@@ -112,8 +112,7 @@ extension Daemon {
       if peer.unsentBytes < Self.clientBacklog { unpauseTransfers(for: id) }
     }
     if !effects.isEmpty {
-      nextBatch.changes += core.takeChanges()
-      submitNextBatch()
+      commit()
       perform(effects)
     }
   }

@@ -146,7 +146,7 @@ extension Daemon {
   // MARK: Commit
 
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
-  private func commit() {
+  func commit() {
     let changes = core.takeChanges()
     for case .addTask(let entry, let details) in changes where details.plan.destination != .managed {
       unrecorded.insert(entry.id)
@@ -322,7 +322,7 @@ extension Daemon {
       guard isCommitInFlight || firstGated < gated.count, failedBatch == nil else { break }
       do throws(SystemError) { try loop.wait(until: end) } catch { break }
       gatherReports(Self.readClock(randomWord: random.next()), &effects)
-      nextBatch.changes += core.takeChanges()
+      commit()
     }
     removeGathered()
     tellStates()

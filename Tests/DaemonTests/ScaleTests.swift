@@ -83,6 +83,7 @@ import WireProtocol
     let daemon = try home.startForeground()
     let client = try home.connect()
     let before = (ProcessFacts.descriptors(daemon.processID), ProcessFacts.privateKibibytes(daemon.processID))
+    let peakBefore = ProcessFacts.peakKibibytes(daemon.processID)
     var sockets: [Int32] = []
     defer { for socket in sockets { close(socket) } }
     for _ in 0..<1000 {
@@ -100,6 +101,7 @@ import WireProtocol
     }
     try eventually("all are there", is: { try client.status().peers >= 1001 })
     #expect(ProcessFacts.privateKibibytes(daemon.processID) < before.1 + 32 << 10)
+    #expect(ProcessFacts.peakKibibytes(daemon.processID) < peakBefore + 32 << 10)
     // Work goes on beside them.
     let server = try LocalServer.start { _ in .text("hello") }
     defer { server.stop() }
@@ -116,6 +118,7 @@ import WireProtocol
     let daemon = try home.startForeground()
     let client = try home.connect()
     let before = ProcessFacts.privateKibibytes(daemon.processID)
+    let peakBefore = ProcessFacts.peakKibibytes(daemon.processID)
     let deaf = try home.connect()
     let line = [UInt8]("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"daemon.status\"}\n".utf8)
     let many = Array(repeating: line, count: 200).flatMap { $0 }
@@ -129,6 +132,7 @@ import WireProtocol
       try #require(sent < 1 << 28, "it was never cut off")
     }
     #expect(peak < before + 96 << 10)
+    #expect(ProcessFacts.peakKibibytes(daemon.processID) < peakBefore + 96 << 10)
     #expect(try client.status().peers == 1)
     #expect(daemon.errorText.contains("does not read"))
   }
@@ -138,6 +142,7 @@ import WireProtocol
     let daemon = try home.startForeground()
     let client = try home.connect()
     let before = ProcessFacts.privateKibibytes(daemon.processID)
+    let peakBefore = ProcessFacts.peakKibibytes(daemon.processID)
     let endless = try ProtocolClient(home, saysHello: false)
     let chunk = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 16)
     var sent = 0
@@ -149,6 +154,7 @@ import WireProtocol
     }
     #expect(sent <= WireLimits.messageBytes + 2 << 20)
     #expect(peak < before + 32 << 10)
+    #expect(ProcessFacts.peakKibibytes(daemon.processID) < peakBefore + 32 << 10)
     #expect(try client.status().peers == 1)
     #expect(daemon.errorText.contains("longer than"))
   }

@@ -122,6 +122,13 @@ enum ProcessFacts {
     }
   }
 
+  /// The most memory that it ever had (VmHWM), in KiB: nothing between two looks is missed.
+  static func peakKibibytes(_ process: Int32) -> Int {
+    let text = (try? readText("/proc/\(process)/status")) ?? ""
+    let line = text.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+    return line?.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap { Int($0) } ?? 0
+  }
+
   static func parent(_ process: Int32) -> Int32? {
     guard let text = try? readText("/proc/\(process)/stat"), let end = text.lastIndex(of: ")") else { return nil }
     let fields = text[text.index(after: end)...].split(separator: " ")
