@@ -126,8 +126,8 @@ package struct Program {
     let rate =
       Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
     print(
-      "\(total) events in \(wanted.count) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, "
-        + "history \(String(history, radix: 16))"
+      "\(total) events in \(wanted.count) seeds, \(simulated.components.seconds / 3600) h simulated, "
+        + "\(Int(rate)) events/s, history \(String(history, radix: 16))"
     )
     if !coverage.missed.isEmpty { print("never hit: \(coverage.missed.joined(separator: ", "))") }
     if failed > 0 { print("\(failed) seeds failed") }

@@ -19,6 +19,7 @@ import Testing
     "FerryClient": [
       "TransferCore", "LinuxSystem", "WireProtocol", "FoundationEssentials", "Glibc", "Synchronization",
     ],
+    "InProcessTransfers": ["TransferCore", "LinuxSystem", "CurlEngine", "Synchronization", "Glibc"],
     "BackgroundURLSession": facade, "BackgroundTasks": facade, "AppLifecycle": facade,
     "ferry": [
       "FerryClient", "LinuxSystem", "WireProtocol", "TransferCore", "FoundationEssentials", "Glibc", "Synchronization",

@@ -123,11 +123,11 @@ extension Core {
   }
 
   /// The process has its grant already, and is told what else there is. That costs no launch.
-  private mutating func tellMore(_ id: String, _ wanted: [Wanted], _ now: ClockReading) {
+  private mutating func tellMore(_ id: String, _ causes: [Wanted], _ now: ClockReading) {
     guard let cell = apps[id], let current = cell.current, current.phase == .running,
       let peer = serving(cell, current)?.peers.first
     else { return }
-    for more in wanted where !current.parts.contains(where: { $0.session == more.session }) {
+    for more in causes where !current.parts.contains(where: { $0.session == more.session }) {
       guard let name = sessions[more.session]?.record.key.identifier else { continue }
       let grantEnd = now.boot + configuration.launches.grant
       apps.update(id) { cell in

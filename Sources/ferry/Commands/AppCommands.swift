@@ -2,7 +2,7 @@ import FerryClient
 import LinuxSystem
 import WireProtocol
 
-/// `app register|list|show|remove|front|force-quit`: programs that the daemon starts when there is something to collect.
+/// `app register|list|show|remove|front|force-quit`: programs that the daemon starts when results wait for them.
 enum AppCommands {
   static let all = [register, list, show, remove, front, forceQuit]
 
