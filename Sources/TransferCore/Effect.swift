@@ -22,6 +22,8 @@ package enum Effect: Hashable, Sendable {
   case stop(AttemptID)
   case finalize(FinalizeOrder)
   case removeFiles([String])
+  /// Only for tasks of foreground sessions.
+  case foreground(ForegroundEffect)
 
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {
@@ -35,7 +37,7 @@ package enum Effect: Hashable, Sendable {
     // leave its part file there, and its file in the way of the same request when it comes again.
     case .openFiles(_, let order): order.destination != .managed
     case .finalize(let order): order.destination != .managed
-    case .prepare, .discardPreparation, .loadDetails, .stop: false
+    case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
     }
   }
 }

@@ -92,7 +92,7 @@ extension Core {
     armDeadline(entry.id, now)
     if let finishedAt = entry.finishedAt {
       let left = min(max(Limits.retention - (now.wall - finishedAt), .zero), Limits.retention)
-      timers.push(Timer(at: now.boot + left, subject: .retention(entry.id)))
+      arm(Timer(at: now.boot + left, subject: .retention(entry.id)))
     }
   }
 

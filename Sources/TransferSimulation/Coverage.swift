@@ -116,6 +116,8 @@ package struct Coverage: Sendable {
     case .remove: note(.eventRemove)
     case .update: note(.eventUpdate)
     case .acknowledge: note(.eventAcknowledge)
+    // The simulated world is the daemon's.
+    case .foreground: break
     }
   }
 
@@ -163,6 +165,7 @@ package struct Coverage: Sendable {
     case .stop: note(.effectStop)
     case .finalize: note(.effectFinalize)
     case .removeFiles: note(.effectRemoveFiles)
+    case .foreground: break
     }
   }
 }

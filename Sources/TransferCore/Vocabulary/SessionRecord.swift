@@ -48,6 +48,8 @@ package struct SessionRecord: Hashable, Sendable {
   package var nextDelivery: Int64
   /// Some result has been queued since the last finish-events delivery.
   package var owesFinishEvents: Bool
+  /// Not stored: what is stored is a background session.
+  package var conduct = SessionConduct.background
 
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
