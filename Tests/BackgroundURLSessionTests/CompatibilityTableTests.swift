@@ -1,12 +1,13 @@
 import Foundation
 import Testing
 
+/// The folder of the package.
+private let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+  .deletingLastPathComponent()
+private let page = root.appendingPathComponent("docs/AppleCompatibility.md")
+
 /// The public declarations of the products, as the compiler knows them.
 @Suite(.serialized) struct CompatibilityTableTests {
-  /// The page's folder and file.
-  private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-    .appendingPathComponent("../../docs/AppleCompatibility.md").standardizedFileURL
-
   /// A row of the page's table: | `declaration` | here | how |
   private struct Row {
     var declaration: String
@@ -33,9 +34,9 @@ import Testing
     let symbols = try PublicSymbol.all(of: "BackgroundURLSession").filter { !$0.isDetail }
     let present = Set(symbols.map(\.name))
     #expect(present.contains("URLSession.allTasks") && present.contains("URLError.downloadTaskResumeData"))
-    let text = try String(contentsOf: Self.page, encoding: .utf8)
+    let text = try String(contentsOf: page, encoding: .utf8)
     if ProcessInfo.processInfo.environment["FERRY_UPDATE_TABLE"] != nil {
-      try Self.updated(text, present).write(to: Self.page, atomically: true, encoding: .utf8)
+      try Self.updated(text, present).write(to: page, atomically: true, encoding: .utf8)
       return
     }
     let remedy = "FERRY_UPDATE_TABLE=1 swift test --filter CompatibilityTableTests writes the column anew"
@@ -114,6 +115,10 @@ private struct PublicSymbol {
       "-I", build.appendingPathComponent("Modules").path, "-output-dir", folder.path,
       "-Xcc", "-fmodule-map-file=\(build.path)/CLinux.build/module.modulemap",
     ]
+    // The foreign interfaces that our modules stand on.
+    for name in ["CCurl", "CCrypto", "CZlib", "CSQLite"] {
+      process.arguments?.append(contentsOf: ["-I", root.appendingPathComponent("Sources/\(name)").path])
+    }
     try process.run()
     process.waitUntilExit()
     try #require(process.terminationStatus == 0, "swift symbolgraph-extract of \(module) failed")
