@@ -4,6 +4,7 @@ import PackageDescription
 // Small programs as their authors wrote them for macOS and iOS: only an import line differs. No setting of this package
 // makes it easier for them than a new Swift package is.
 let ferry: [Target.Dependency] = [.product(name: "BackgroundURLSession", package: "ferry")]
+let life: [Target.Dependency] = [.product(name: "AppLifecycle", package: "ferry")]
 
 let package = Package(
   name: "compatibility",
@@ -14,13 +15,15 @@ let package = Package(
     .executableTarget(name: "bgtool", dependencies: ferry),
     .executableTarget(name: "DocumentFetcher", dependencies: ferry),
     .executableTarget(name: "MediaSync", dependencies: ferry),
+    .executableTarget(name: "FeedReader", dependencies: life),
     .executableTarget(name: "UpdateFeed", dependencies: ferry),
     .executableTarget(name: "PhotoUploader", dependencies: ferry),
+    .executableTarget(name: "MapPacks", dependencies: life),
     .testTarget(
       name: "CompatibilityTests",
       dependencies: [
         .product(name: "LoopbackServer", package: "ferry"), "PodcastDownloads", "bgtool", "DocumentFetcher",
-        "MediaSync", "UpdateFeed", "PhotoUploader",
+        "MediaSync", "FeedReader", "UpdateFeed", "PhotoUploader", "MapPacks",
       ]),
   ],
   swiftLanguageModes: [.v6]

@@ -31,7 +31,9 @@ final class FeedStore: NSObject, URLSessionDownloadDelegate, @unchecked Sendable
   func refresh() {
     let text = (try? String(contentsOf: folder.appendingPathComponent("feeds.txt"), encoding: .utf8)) ?? ""
     for line in text.split(separator: "\n") {
-      if let url = URL(string: String(line)) { session.downloadTask(with: url).resume() }
+      guard let url = URL(string: String(line)) else { continue }
+      session.downloadTask(with: url).resume()
+      note("asked for \(url.lastPathComponent)")
     }
   }
 

@@ -65,6 +65,7 @@ final class Packs: NSObject, @preconcurrency URLSessionDownloadDelegate {
       let task = session.downloadTask(with: url)
       task.taskDescription = url.lastPathComponent
       task.resume()
+      note("asked for \(url.lastPathComponent)")
     }
   }
 
