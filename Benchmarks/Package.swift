@@ -8,6 +8,9 @@ let package = Package(
   targets: [
     .executableTarget(
       name: "collect", dependencies: [.product(name: "FerryClient", package: "ferry")],
-      swiftSettings: [.swiftLanguageMode(.v6), .strictMemorySafety(), .treatAllWarnings(as: .error)])
+      swiftSettings: [.swiftLanguageMode(.v6), .strictMemorySafety(), .treatAllWarnings(as: .error)]),
+    .executableTarget(
+      name: "delegate", dependencies: [.product(name: "BackgroundURLSession", package: "ferry")],
+      swiftSettings: [.swiftLanguageMode(.v6), .strictMemorySafety(), .treatAllWarnings(as: .error)]),
   ]
 )

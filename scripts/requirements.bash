@@ -44,6 +44,12 @@ missing_test_packages() {
   command -v openssl >/dev/null 2>&1 || printf '%s\n' openssl
 }
 
+# Prints the packages that are missing for counting what the daemon costs (Benchmarks/gates).
+missing_gate_packages() {
+  missing_test_packages
+  command -v strace >/dev/null 2>&1 || printf '%s\n' strace
+}
+
 # install_packages NAME…: nothing for no names.
 install_packages() {
   (($# > 0)) || return 0

@@ -15,11 +15,11 @@ import measure
 class Daemon:
     """`ferryd` under its supervisor or in the foreground, with FERRY_HOME in `home`."""
 
-    def __init__(self, programs, home, supervised=False, wrapper=()):
+    def __init__(self, programs, home, supervised=False, wrapper=(), environment=None):
         self.home = home
         self.programs = programs
         os.makedirs(home, mode=0o700, exist_ok=True)
-        self.environment = dict(os.environ, FERRY_HOME=home)
+        self.environment = dict(os.environ, FERRY_HOME=home, **(environment or {}))
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
             self.environment.pop(name, None)
         mode = "--supervise" if supervised else "--foreground"

@@ -29,7 +29,7 @@ def arguments():
         prog="scripts/bench", description="Measures ferry beside curl, wget2 and aria2c on loopback, in one run.")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: about two minutes")
     parser.add_argument("--only", help="comma-separated figures: " + ", ".join(FIGURES))
-    parser.add_argument("--rounds", type=int, help="timed rounds a figure (default 5; 1 with --quick)")
+    parser.add_argument("--rounds", type=int, help="timed rounds a figure (default 3; 1 with --quick)")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N",
                         help="changes a size: " + ", ".join(sorted(FULL)))
     parser.add_argument("--programs", required=True, help="folder of ferry and ferryd, built for release")
@@ -74,6 +74,7 @@ def measure_all(bench, chosen):
             say("%d waiting tasks" % count)
             figures.waiting_tasks(bench, count)
     for name, figure in (("idle", figures.idle), ("killed", figures.killed), ("loop", figures.loop_latency),
+                         ("loop", lambda bench: figures.loop_latency(bench, slow=True)),
                          ("collect", figures.collecting)):
         if name in chosen:
             say(name)
@@ -95,7 +96,7 @@ def main():
     chosen = options.only.split(",") if options.only else FIGURES
     if set(chosen) - set(FIGURES):
         sys.exit("bench: --only takes " + ", ".join(FIGURES))
-    rounds = options.rounds or (1 if options.quick else 5)
+    rounds = options.rounds or (1 if options.quick else 3)
     # Ctrl-C and a kill both take the way out that cleans up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began, load = time.time(), os.getloadavg()[0]

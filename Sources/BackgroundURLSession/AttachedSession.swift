@@ -79,7 +79,8 @@
       RequestTranslation.apply(configuration, to: &network)
       return .sessionOpen(
         SessionOpenParameters(
-          app: registry.app, identifier: identifier, attach: true, collectsResults: true, network: network))
+          app: registry.app, identifier: identifier, attach: true, collectsResults: true, network: network,
+          sendsLaunchEvents: configuration.sessionSendsLaunchEvents))
     }
 
     /// Called while notifications wait. Learns the tasks that earlier processes left.

@@ -39,14 +39,14 @@
     /// A failed or cancelled task's error; nil for one that succeeded.
     static func error(of task: TaskSnapshot) -> URLError? {
       switch task.state {
-      case "cancelled": return cancellation(url: URL(string: task.url))
+      case "cancelled": return cancellation(of: task)
       case "failed": break
       default: return nil
       }
       guard let failure = task.error else {
         return make(.unknown, "The task failed, and the daemon did not say why.", url: URL(string: task.url))
       }
-      guard failure.code != "cancelled" else { return cancellation(url: URL(string: task.url)) }
+      guard failure.code != "cancelled" else { return cancellation(of: task) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
       return make(code, failure.detail, url: URL(string: task.currentURL ?? task.url))
     }
@@ -63,13 +63,23 @@
         case .degraded: .cannotWriteToFile
         case .sessionUnknown, .sessionInvalidated, .stopping, .versionUnsupported: .backgroundSessionWasDisconnected
         case .parseError, .invalidRequest, .methodNotFound, .invalidParameters, .internalError, .taskUnknown,
-          .tooManyTasks:
+          .tooManyTasks, .appUnknown:
           .unknown
         }
       return make(code, refusal.message, url: url)
     }
 
     static func cancellation(url: URL?) -> URLError { make(.cancelled, "cancelled", url: url) }
+
+    /// With the reason where it was the person who ended the app (apple-api 1.6, force quit).
+    private static func cancellation(of task: TaskSnapshot) -> URLError {
+      let error = cancellation(url: URL(string: task.url))
+      guard task.cancelCause == CancelCause.forceQuit.rawValue else { return error }
+      var userInfo = error.userInfo
+      userInfo[NSURLErrorBackgroundTaskCancelledReasonKey] =
+        URLError.BackgroundTaskCancelledReason.userForceQuitApplication.rawValue
+      return URLError(.cancelled, userInfo: userInfo)
+    }
 
     /// The error of everything that needs the daemon while it cannot be reached.
     static func disconnection(_ cause: String, url: URL? = nil) -> URLError {

@@ -126,6 +126,8 @@
       case .sessionEnded(let notice): ofSession(notice.session) { $0.ended() }
       // A task of a session goes with the acknowledgement of its last result, which is ours.
       case .taskRemoved: break
+      // For whoever speaks for the app, on a connection of its own.
+      case .appWake: break
       case .goodbye(let notice): Diagnostics.log("ferryd ended the connection: \(notice.reason)")
       }
     }

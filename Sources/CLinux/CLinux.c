@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -296,6 +299,24 @@ void clinux_block_all_signals(void) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
+/* The first object is the program itself. Its code is mapped from its file and never written: nothing is lost. */
+static int release_code(struct dl_phdr_info *object, size_t size, void *unused) {
+  (void)size, (void)unused;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  for (int index = 0; index < object->dlpi_phnum; index++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[index];
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_X) || (part->p_flags & PF_W)) continue;
+    uintptr_t begin = (object->dlpi_addr + part->p_vaddr) & ~(page - 1);
+    uintptr_t end = (object->dlpi_addr + part->p_vaddr + part->p_memsz) & ~(page - 1);
+    if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED);
+  }
+  return 1;
+}
+void clinux_give_memory_back(void) {
+  malloc_trim(0);
+  dl_iterate_phdr(release_code, NULL);
 }
 
 int clinux_thread_start(

@@ -142,6 +142,8 @@ package struct EngineUnavailable: Error, Hashable {
     context.now = BootClock.now
     if let transfer = transfers[attempt] {
       leaveWire(transfer)
+      // Its bytes count for the next attempt.
+      transfer.sink?.writeGathered()
       transfer.forget()
       context.untold.removeAll { $0 === transfer }
       context.yieldingSenders.removeAll { $0 === transfer }
@@ -222,6 +224,7 @@ package struct EngineUnavailable: Error, Hashable {
 
   /// Takes the transfers that libcurl is done with.
   private func collect() {
+    writeGathered()
     var result = CURLE_OK
     while let raw = unsafe ccurl_next_done(multi, &result) {
       guard let transfer = unsafe CurlCallbacks.transfer(of: raw) else { continue }
@@ -234,6 +237,16 @@ package struct EngineUnavailable: Error, Hashable {
         let result = transfer.resumeSending()
         if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
       }
+    }
+    writeGathered()
+  }
+
+  /// What libcurl's call brought goes to the file before anybody hears of it.
+  private func writeGathered() {
+    context.gathered.owner?.writeGathered()
+    while let attempt = context.failedWrites.popLast() {
+      guard let transfer = transfers[attempt], let failure = transfer.sink?.failure else { continue }
+      breakOff(transfer, failure)
     }
   }
 
@@ -256,6 +269,8 @@ package struct EngineUnavailable: Error, Hashable {
     }
     transfer.result = result
     leaveWire(transfer)
+    transfer.sink?.writeGathered()
+    if let failure = transfer.sink?.failure { transfer.fail(failure) }
     transfer.sink?.stopSyncing()
     // The check at the end; a transfer that never began keeps the one that stopped it.
     if let upload = transfer.upload, upload.check == .unchanged { upload.identify() }

@@ -17,6 +17,10 @@ final class EngineContext {
   /// The watchdog looks no later than this.
   var nextScan: BootInstant?
   let reports: FileReports
+  /// Body bytes of one part file that no call has written yet.
+  let gathered = GatherBuffer(capacity: EngineLimits.gatheredBytes)
+  /// Attempts whose gathered bytes could not be written.
+  var failedWrites: [AttemptID] = []
 
   init(reports: FileReports) { self.reports = reports }
 
@@ -29,6 +33,40 @@ final class EngineContext {
   func scan(by moment: BootInstant) {
     nextScan = nextScan.map { min($0, moment) } ?? moment
   }
+}
+
+/// Where the pieces that libcurl hands over are gathered before they are written. One for all transfers: it is empty
+/// whenever the engine is left.
+@safe final class GatherBuffer {
+  let capacity: Int
+  /// Whose bytes they are.
+  var owner: PartFileSink?
+  private let base: UnsafeMutableRawPointer
+  private var count = 0
+
+  init(capacity: Int) {
+    self.capacity = capacity
+    unsafe base = .allocate(byteCount: capacity, alignment: 4096)
+  }
+
+  deinit { unsafe base.deallocate() }
+
+  var room: Int { capacity - count }
+  /// Nil when there are none.
+  var bytes: UnsafeRawBufferPointer? {
+    count == 0 ? nil : unsafe UnsafeRawBufferPointer(start: base, count: count)
+  }
+
+  /// - Precondition: there is room for all of them.
+  func append(_ bytes: UnsafeRawBufferPointer) {
+    precondition(bytes.count <= room)
+    guard let source = bytes.baseAddress else { return }
+    // SAFETY: [count, count + bytes.count) lies within the buffer, which nobody else has.
+    unsafe (base + count).copyMemory(from: source, byteCount: bytes.count)
+    count += bytes.count
+  }
+
+  func clear() { count = 0 }
 }
 
 /// What a worker's thread has to say of an attempt's files.

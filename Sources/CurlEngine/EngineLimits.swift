@@ -24,13 +24,22 @@ enum EngineLimits {
   static let nameLookups = 32
   /// How long a look-up that was given up is thought to hold its thread (glibc: 2 tries × 5 s × 3 servers).
   static let abandonedLookupTime: Duration = .seconds(30)
-  /// A part file is synced when so many bytes are new …
+  /// Body bytes that are written by one call: what one read of the socket brings.
+  static let gatheredBytes = 128 * 1024
+  /// A part file is synced when so many bytes are new and the last sync is so long ago …
   static let syncBytes: Int64 = 4 * 1024 * 1024
+  static let syncPause: Duration = .milliseconds(250)
+  /// … or so many are new (half of what may be, so that the next half comes while the first is synced) …
+  static let syncAtOnceBytes: Int64 = 24 * 1024 * 1024
   /// … or the oldest new byte is this old.
   static let syncTime: Duration = .seconds(2)
   /// With more unsynced bytes than this the transfer is paused: the disk is slower than the network. A quarter less
-  /// than the 8 MiB that a reboot may cost, because a synced offset counts a commit later.
-  static let unsyncedBytes: Int64 = 6 * 1024 * 1024
+  /// than the 64 MiB that a reboot may cost, because a synced offset counts a commit later.
+  static let unsyncedBytes: Int64 = 48 * 1024 * 1024
+  /// The same with fewer bytes, down to the second bound, when the oldest of them is older than this: a reboot costs no
+  /// more than half a second's worth of the link, or 8 MiB (docs/decisions/0005).
+  static let unsyncedTime: Duration = .milliseconds(500)
+  static let unsyncedFloorBytes: Int64 = 6 * 1024 * 1024
   /// With more bytes than this queued for a worker the transfer is paused.
   static let outstandingBytes: Int64 = 8 * 1024 * 1024
   /// With more bytes than this waiting for `drainEvents` a client's transfer is paused.

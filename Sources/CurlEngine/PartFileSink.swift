@@ -2,22 +2,29 @@ import TransferCore
 
 /// Writes a response's body to its part file and keeps it durable, not too often and not too rarely.
 ///
-/// On a local filesystem the loop thread writes; on one that can hang, and for every sync, a worker does. What is on
-/// its way there is counted, so that the transfer can be paused.
+/// On a local filesystem the loop thread writes, what one call of libcurl brought in as few calls as can be; on one
+/// that can hang, and for every sync, a worker does. What is on its way there is counted, so that the transfer can be
+/// paused.
 final class PartFileSink {
-  private let attempt: AttemptID
+  let attempt: AttemptID
   private let file: SharedDescriptor
   private let access: FileAccess
   private let context: EngineContext
-  /// Where the next byte goes: the file's length in bytes, queued writes included.
+  /// Where the next byte goes: the file's length in bytes, gathered bytes and queued writes included.
   private var offset: Int64
-  /// The file's length in bytes as far as it is known: without writes that a worker has not answered.
+  /// The file's length in bytes as far as it is known: without gathered bytes and writes that no worker has answered.
   private(set) var held: Int64
+  /// The loop thread could not write.
+  private(set) var failure: TransferFailure?
   /// The part file was cut to the accepted offset; before that no byte is taken.
   private var hasBegun = false
   /// Durable up to here; never more than a sync has proven.
   private var syncedOffset: Int64
+  /// When the first byte came that no sync covers, not even one on its way.
   private var oldestUnsynced: BootInstant?
+  /// The same of the bytes that the sync on its way covers.
+  private var oldestSyncing: BootInstant?
+  private var lastSync: BootInstant?
   private var isSyncing = false
   private var isClosing = false
   private var outstandingCalls = 0
@@ -49,8 +56,19 @@ final class PartFileSink {
 
   /// The next bytes should wait: the disk, or its worker, is behind.
   var isFull: Bool {
-    Int64(waiting.count + bytesInFlight) > EngineLimits.outstandingBytes
-      || access.isDurable && offset - syncedOffset > EngineLimits.unsyncedBytes
+    if Int64(waiting.count + bytesInFlight) > EngineLimits.outstandingBytes { return true }
+    let unsynced = offset - syncedOffset
+    if !access.isDurable || unsynced <= EngineLimits.unsyncedFloorBytes { return false }
+    if unsynced > EngineLimits.unsyncedBytes { return true }
+    return (oldestSyncing ?? oldestUnsynced).map { $0 + EngineLimits.unsyncedTime < context.now } ?? false
+  }
+
+  /// Enough is new for a sync, and the last one is long enough ago.
+  private var isSyncDue: Bool {
+    let unsynced = offset - syncedOffset
+    if unsynced < EngineLimits.syncBytes { return false }
+    return unsynced >= EngineLimits.syncAtOnceBytes
+      || lastSync.map { $0 + EngineLimits.syncPause <= context.now } ?? true
   }
 
   /// When a sync falls due by time alone.
@@ -110,10 +128,8 @@ final class PartFileSink {
       return TransferFailure(.internalFault, .permanent, detail: "Body bytes came before the response was judged.")
     }
     if access.isLocal {
-      let (written, error) = unsafe file.write(bytes, at: offset)
-      offset += Int64(written)
-      held = offset
-      if error != 0 { return SystemFailure.writing(error) }
+      unsafe gather(bytes)
+      if let failure { return failure }
     } else {
       unsafe waiting.append(contentsOf: bytes)
       offset += Int64(bytes.count)
@@ -123,8 +139,41 @@ final class PartFileSink {
       oldestUnsynced = context.now
       context.scan(by: context.now + EngineLimits.syncTime)
     }
-    if offset - syncedOffset >= EngineLimits.syncBytes { sync() }
-    return nil
+    if isSyncDue { sync() }
+    return failure
+  }
+
+  /// libcurl hands over at most 16 KiB at a time: copying them is cheaper than a call for each.
+  private func gather(_ bytes: UnsafeRawBufferPointer) {
+    let gathered = context.gathered
+    if gathered.owner !== self {
+      gathered.owner?.writeGathered()
+      gathered.owner = self
+    }
+    if bytes.count > gathered.room { writeGathered() }
+    guard failure == nil else { return }
+    offset += Int64(bytes.count)
+    if bytes.count > gathered.capacity { return unsafe writeNow(bytes) }
+    gathered.owner = self
+    unsafe gathered.append(bytes)
+    if gathered.room == 0 { writeGathered() }
+  }
+
+  /// Writes what this file's share of the gathered bytes is; ``failure`` says when that failed.
+  func writeGathered() {
+    guard context.gathered.owner === self else { return }
+    context.gathered.owner = nil
+    if failure == nil { unsafe context.gathered.bytes.map { unsafe writeNow($0) } }
+    context.gathered.clear()
+  }
+
+  private func writeNow(_ bytes: UnsafeRawBufferPointer) {
+    let (written, error) = unsafe file.write(bytes, at: held)
+    held += Int64(written)
+    guard error != 0 else { return }
+    offset = held
+    failure = SystemFailure.writing(error)
+    context.failedWrites.append(attempt)
   }
 
   /// Syncs when the oldest unsynced byte is old enough.
@@ -134,6 +183,7 @@ final class PartFileSink {
 
   private func sync() {
     guard !isSyncing, !isClosing, access.isDurable else { return }
+    writeGathered()
     // Calls run in order: a sync covers the writes that were handed over before it.
     let offset = offset - Int64(waiting.count)
     guard offset > syncedOffset else { return }
@@ -144,6 +194,8 @@ final class PartFileSink {
     guard isTaken else { return retryLater() }
     isSyncing = true
     outstandingCalls += 1
+    lastSync = context.now
+    oldestSyncing = oldestUnsynced ?? context.now
     oldestUnsynced = nil
   }
 
@@ -190,7 +242,7 @@ final class PartFileSink {
     }
     held += Int64(bytes)
     pump()
-    if offset - syncedOffset >= EngineLimits.syncBytes { sync() }
+    if isSyncDue { sync() }
     return nil
   }
 
@@ -198,10 +250,11 @@ final class PartFileSink {
   func synced(through offset: Int64, error: Int32) -> TransferFailure? {
     outstandingCalls -= 1
     isSyncing = false
+    oldestSyncing = nil
     guard error == 0 else { return SystemFailure.syncing(error) }
     syncedOffset = max(syncedOffset, offset)
     if self.offset > offset, oldestUnsynced == nil { oldestUnsynced = context.now }
-    if self.offset - syncedOffset >= EngineLimits.syncBytes { sync() }
+    if isSyncDue { sync() }
     return nil
   }
 }

@@ -23,6 +23,7 @@ final class SharedDescriptor: Sendable {
 
   /// Writes all bytes at an offset. Returns how many were written, and the error number that stopped it (0: none).
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> (written: Int, error: Int32) {
+    do throws(SystemError) { try FaultPoint.reach("part.write") } catch { return (0, error.number) }
     var done = 0
     while done < bytes.count {
       // SAFETY: the range [done, count) lies within the buffer, which the caller keeps alive.

@@ -96,7 +96,8 @@ extension TransferLoop {
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): remove(paths)
     case .foreground(let effect): perform(effect)
-    case .offer, .endSession, .discardPreparation: break
+    // Apps are the daemon's.
+    case .offer, .endSession, .discardPreparation, .app: break
     }
   }
 

@@ -206,7 +206,7 @@ final class TransferLoop {
       case .addTask(let entry, let held): details[entry.id] = held
       case .updateTask(let entry, let progress?): details[entry.id]?.progress = progress
       case .removeTask(let id): details[id] = nil
-      case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery: break
+      case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery, .app: break
       }
     }
   }

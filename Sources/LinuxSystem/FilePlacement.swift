@@ -99,15 +99,21 @@ package enum FilePlacement {
     }
   }
 
+  private static let placingSuffix = ".placing"
+
+  /// Names beside a part file that a placement which was cut short may have left.
+  package static func secondNames(_ part: String) -> [String] { [part + placingSuffix] }
+
   private static func linkOver(
     _ part: String, _ identity: FileIdentity, _ path: String
   ) throws(SystemError) -> String {
     // Where nothing is to be replaced, one call does it.
     if unsafe Glibc.link(part, path) == 0 { return path }
-    let second = part + ".placing"
+    let second = part + Self.placingSuffix
     try Files.remove(second)
     try Syscall.retrying("link", path: second) { unsafe Glibc.link(part, second) }
     do {
+      try FaultPoint.reach("file.rename")
       try Syscall.retrying("rename", path: path) { unsafe rename(second, path) }
       // rename(2) does nothing when both names are one file already.
       try Files.remove(second)

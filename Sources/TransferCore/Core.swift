@@ -11,17 +11,22 @@ package struct Core: Hashable, Sendable {
     package var bootID: String
     /// Transfers at once over all hosts.
     package var runningLimit: Int
+    package var launches: LaunchPolicy
 
-    package init(managedFolder: String, bootID: String, runningLimit: Int = Limits.running) {
+    package init(
+      managedFolder: String, bootID: String, runningLimit: Int = Limits.running, launches: LaunchPolicy = .standard
+    ) {
       self.managedFolder = managedFolder
       self.bootID = bootID
       self.runningLimit = runningLimit
+      self.launches = launches
     }
   }
 
   package let configuration: Configuration
   package internal(set) var tasks = TaskTable()
   package internal(set) var sessions = SessionTable()
+  package internal(set) var apps = AppTable()
   var admission = Admission()
   var timers = BinaryHeap<Timer>()
   /// Tasks on their way to or on the wire.
@@ -66,10 +71,7 @@ package struct Core: Hashable, Sendable {
 
   /// When something is due although no event came; nil: never.
   package var nextDeadline: BootInstant? {
-    switch (admission.nextDeadline, timers.top?.at) {
-    case (let first?, let second?): min(first, second)
-    case (let first, let second): first ?? second
-    }
+    [admission.nextDeadline, timers.top?.at, apps.nextDeadline].compactMap { $0 }.min()
   }
 
   /// Takes one fact in.
@@ -77,7 +79,9 @@ package struct Core: Hashable, Sendable {
     random = RandomWords(seed: now.randomWord ^ UInt64(bitPattern: lastAttempt.rawValue) ^ random.next())
     switch event {
     case .commanded(let command, let token): receive(command, token, now)
-    case .peerLeft(let peer): detach(peer, now)
+    case .peerLeft(let peer):
+      detach(peer, now)
+      leaveApps(peer, now)
     case .prepared(let token, let prepared): accept(prepared, token, now)
     case .detailsLoaded(let id, let loaded): take(loaded, of: id, now)
     case .filesOpened(let attempt, let files): begin(attempt, files, now)
@@ -88,6 +92,7 @@ package struct Core: Hashable, Sendable {
     case .ended(let attempt, let ending, let requestWasSent): end(attempt, ending, requestWasSent, now)
     case .finalized(let id, let outcome): finalized(id, outcome, now)
     case .storeChanged(let reason): degraded = reason
+    case .app(let event): handle(event, now)
     }
     return takeEffects()
   }
@@ -108,6 +113,7 @@ package struct Core: Hashable, Sendable {
       admission.occupy(cell.lane)
       start(id, now)
     }
+    turnApps(now)
     return takeEffects()
   }
 
@@ -116,6 +122,7 @@ package struct Core: Hashable, Sendable {
     // Removals first: what they free (a session's name, a task's key) may have been taken again in the same tick.
     var ordered = removals
     for record in sessions.takeDirty() { ordered.append(.putSession(record)) }
+    for change in apps.takeDirty() { ordered.append(.app(change)) }
     for id in dirtyTasks {
       guard let cell = tasks[id] else { continue }
       if cell.isNew, let held = details[id] {
@@ -142,16 +149,22 @@ package struct Core: Hashable, Sendable {
   /// Details where they are in memory; else the store has them.
   package func residentDetails(_ id: TaskID) -> TaskDetails? { details[id] }
 
+  /// Whether they are. (Asking for them would copy them.)
+  func isResident(_ id: TaskID) -> Bool { details.index(forKey: id) != nil }
+
   /// Whether an effect that waited for its commit is still meant: to be asked just before it is run. The stop of an
   /// attempt waits for nothing, so it may have come before the attempt's own begin, which would then be nobody's; a
   /// result may have gone, or its client, before it could be offered.
-  package func isStillMeant(_ effect: Effect) -> Bool {
+  ///
+  /// Mutating only for its caller: a struct in a class is copied for each call that does not claim it as `inout`.
+  package mutating func isStillMeant(_ effect: Effect) -> Bool {
     switch effect {
     case .begin(let order, _): owner(order.attempt) != nil
     case .releaseBody(let attempt), .openFiles(let attempt, _): owner(attempt) != nil
     case .finalize(let order): tasks[order.task]?.entry.state == .finalizing
     case .offer(let peer, let record):
       sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
+    case .app(let effect): isStillMeant(effect)
     case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles,
       .foreground:
       true
@@ -164,7 +177,9 @@ package struct Core: Hashable, Sendable {
   package var runningCount: Int { admission.running }
 
   /// Some work is unfinished, or a date lies ahead: the daemon must not go away.
-  package var hasUnfinishedWork: Bool { sessions.unfinishedCount > 0 || !intakes.isEmpty }
+  package var hasUnfinishedWork: Bool {
+    sessions.unfinishedCount > 0 || !intakes.isEmpty || hasUnfinishedLaunches
+  }
 
   // MARK: Inside
 
@@ -185,19 +200,16 @@ package struct Core: Hashable, Sendable {
   }
 
   private mutating func takeEffects() -> [Effect] {
-    defer { effects.removeAll(keepingCapacity: true) }
+    // Not `removeAll(keepingCapacity:)`: the caller still holds the old storage, so that a new one, as large as the
+    // largest tick's, would be made for each event.
+    defer { effects = [] }
     return effects
   }
 
   /// Notes that the row of a task must be written; `progress` also its second half.
   mutating func touch(_ id: TaskID, progress: Bool = false) {
-    guard var cell = tasks[id] else { return }
-    if !cell.isDirty {
-      cell.isDirty = true
-      dirtyTasks.append(id)
-    }
-    if progress { cell.isProgressDirty = true }
-    tasks[id] = cell
+    guard tasks.noteDirt(of: id, progress: progress) else { return }
+    dirtyTasks.append(id)
   }
 
   mutating func keepResident(_ id: TaskID, _ held: TaskDetails) {

@@ -24,6 +24,7 @@ package enum Effect: Hashable, Sendable {
   case removeFiles([String])
   /// Only for tasks of foreground sessions.
   case foreground(ForegroundEffect)
+  case app(AppEffect)
 
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {
@@ -37,6 +38,7 @@ package enum Effect: Hashable, Sendable {
     // leave its part file there, and its file in the way of the same request when it comes again.
     case .openFiles(_, let order): order.destination != .managed
     case .finalize(let order): order.destination != .managed
+    case .app(let effect): effect.needsCommit
     case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
     }
   }
@@ -111,6 +113,7 @@ package struct Refusal: Hashable, Sendable {
   package enum Name: String, CaseIterable, Hashable, Sendable {
     case sessionInUse, sessionUnknown, sessionInvalidated, taskUnknown, destinationClaimed, destinationUnusable
     case destinationExists, sourceMissing, sourceUnusable, degraded, tooManyTasks, invalidParameters
+    case appUnknown
   }
 
   package var name: Name

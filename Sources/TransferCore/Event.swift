@@ -20,11 +20,13 @@ package enum Event: Hashable, Sendable {
   case finalized(TaskID, FinalizeOutcome)
   /// The store cannot write (a reason), or can again (nil).
   case storeChanged(degraded: String?)
+  case app(AppEvent)
 }
 
 /// What a client asked for, checked by the shell: sizes, URLs and field syntax are in order.
 package enum Command: Hashable, Sendable {
-  case openSession(SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings)
+  case openSession(
+    SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings, sendsLaunchEvents: Bool = true)
   case closeSession(SessionID)
   case invalidateSession(SessionID, cancel: Bool)
   case enqueue(SessionID, [TaskDraft])
@@ -36,6 +38,7 @@ package enum Command: Hashable, Sendable {
   case update(TaskID, TaskChange)
   case acknowledge(SessionID, [DeliveryNumber])
   case foreground(ForegroundCommand)
+  case app(AppCommand)
 }
 
 /// A task as a client described it, before files were looked at.

@@ -4,7 +4,38 @@ extension Core {
   /// One sentence for each rule that does not hold; empty in a sound core.
   package func violations() -> [String] {
     activityViolations() + sessionViolations() + claimViolations() + entryViolations() + residencyViolations()
-      + admission.violations() + placeViolations()
+      + admission.violations() + placeViolations() + appViolations()
+  }
+
+  /// Launches, budgets and processes of apps.
+  private func appViolations() -> [String] {
+    var found: [String] = []
+    var last: String?
+    for cell in apps.cells {
+      if let last, last >= cell.id { found.append("App \(cell.id) stands behind \(last).") }
+      last = cell.id
+      if cell.isIdle { found.append("App \(cell.id) is kept, and nothing is known of it.") }
+      let peers = cell.processes.flatMap(\.peers)
+      if peers.count != Set(peers).count { found.append("A connection belongs to two processes of app \(cell.id).") }
+      for process in cell.processes where process.peers.isEmpty && process.launch == nil {
+        found.append("Process \(process.processID) of app \(cell.id) has no connection, and nobody started it.")
+      }
+      guard let record = cell.record else {
+        if cell.current.map({ $0.phase != .ending && $0.phase != .exited }) == true || !cell.launches.isEmpty {
+          found.append("App \(cell.id) is not registered, and is launched.")
+        }
+        continue
+      }
+      if let current = cell.current, current.number > record.lastLaunch {
+        found.append("Launch \(current.number) of app \(cell.id) was never counted.")
+      }
+      if let current = cell.current, current.phase == .running, current.deadline == nil {
+        found.append("Launch \(current.number) of app \(cell.id) runs without an end of its grant.")
+      }
+      if cell.opensAt != nil, record.delay <= .zero { found.append("App \(cell.id) waits for a delay of nothing.") }
+      if cell.launches.count > Limits.launchHistory + 1 { found.append("App \(cell.id) remembers too much.") }
+    }
+    return found
   }
 
   /// Slots, attempts and the state `running` tell the same.

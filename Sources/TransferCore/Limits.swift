@@ -35,5 +35,9 @@ package enum Limits {
   package static let offeredDeliveries = 256
   /// No failure makes a task wait longer: the longest Retry-After that is honoured (design 10).
   package static let longestBackoff = Duration.seconds(86_400)
+  /// Registered apps: each is a row, and is looked at whenever something may be launched.
+  package static let apps = 1000
+  /// Launches of an app that are remembered: enough for a person to see why it is not launched any more.
+  package static let launchHistory = 20
   package static let resourceTimeout = Duration.seconds(10 * 365 * 86_400)
 }

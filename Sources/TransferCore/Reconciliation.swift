@@ -41,6 +41,7 @@ extension Core {
     for delivery in stored.deliveries {
       core.sessions.update(delivery.session, isStored: false) { $0.deliveries.append(delivery) }
     }
+    core.restoreApps(stored, now)
     for (entry, row) in zip(tasks, stored.tasks) {
       if entry != row { core.touch(entry.id) }
       core.reconcile(entry, now)
@@ -98,7 +99,8 @@ extension Core {
 
   private mutating func reconcile(_ entry: TaskEntry, _ now: ClockReading) {
     switch entry.state {
-    case .suspended, .asking: break
+    case .suspended: break
+    case .asking: noteAsking(entry.id, entry.session)
     case .waiting: line(up: entry.id, now)
     case .running:
       if entry.isRepeatable {

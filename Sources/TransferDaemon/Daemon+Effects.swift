@@ -8,7 +8,12 @@ import WireProtocol
 extension Daemon {
   func carryOut(_ effect: Effect) {
     // Whatever else a client hears comes behind the states before it.
-    if effect.isHeard { tellStates() }
+    if case .offer(let peer, let record) = effect {
+      // The result itself says how its task ended.
+      tellStates(sparing: peer, of: record.task)
+    } else if effect.isHeard {
+      tellStates()
+    }
     switch effect {
     case .reply(let token, let reply): answer(token, reply)
     case .announce(let id, let announcement): announce(id, announcement)
@@ -27,6 +32,7 @@ extension Daemon {
     case .removeFiles(let paths): removeFiles(paths)
     // The daemon has background sessions only.
     case .foreground: break
+    case .app(let effect): carryOut(effect)
     }
   }
 
@@ -81,8 +87,24 @@ extension Daemon {
     }
     guard let worker = files.worker(for: path, .names) else { return refuse(attempt) }
     opening[attempt] = ()
-    let isTaken = worker.submit { [mailbox] in mailbox.post(.opened(attempt, FileJobs.open(order))) }
-    if !isTaken { refuse(attempt) }
+    if let index = openings.firstIndex(where: { $0.worker === worker }) {
+      openings[index].orders.append((attempt, order))
+    } else {
+      openings.append((worker, [(attempt, order)]))
+    }
+  }
+
+  /// Hands over what the turn has to open; each file is told of as soon as it is open.
+  func submitOpenings() {
+    for (worker, orders) in openings {
+      let wanted = orders.filter { opening[$0.0] != nil }
+      guard !wanted.isEmpty else { continue }
+      let isTaken = worker.submit { [mailbox] in
+        for (attempt, order) in wanted { mailbox.post(.opened(attempt, FileJobs.open(order))) }
+      }
+      if !isTaken { for (attempt, _) in wanted { refuse(attempt) } }
+    }
+    openings.removeAll(keepingCapacity: true)
   }
 
   private func refuse(_ attempt: AttemptID) {
@@ -125,6 +147,7 @@ extension Daemon {
     } else if let descriptor = held.source {
       _ = OwnedDescriptor(adopting: descriptor)
     }
+    FaultPoint.pass("engine.begin")
     engine.start(order, part: part, body: body)
   }
 
@@ -192,7 +215,13 @@ extension Daemon {
       }
     }
     removals.removeAll(keepingCapacity: true)
-    for (worker, paths) in groups { worker.submit { FileJobs.remove(paths) } }
+    for (worker, paths) in groups {
+      let isTaken = worker.submit { [mailbox] in
+        let removal = FileJobs.remove(paths)
+        if !removal.isOrdinary { mailbox.post(.removed(removal)) }
+      }
+      if !isTaken { discards.note(failed: paths, at: .now()) }
+    }
   }
 
   // MARK: Telling clients
@@ -261,13 +290,14 @@ extension Daemon {
     for id in ids where untoldSet.remove(id) != nil { changed.append(id) }
   }
 
-  /// Tells the states that changed, as they are now.
-  func tellStates() {
+  /// Tells the states that changed, as they are now; that of one task to all but one client.
+  func tellStates(sparing spared: PeerID? = nil, of sparedTask: TaskID? = nil) {
     guard !changed.isEmpty else { return }
     let ids = changed
     changed.removeAll(keepingCapacity: true)
     for id in ids {
-      let audience = audience(of: id)
+      var audience = audience(of: id)
+      if id == sparedTask { audience.removeAll { $0 == spared } }
       guard !audience.isEmpty, core.tasks[id] != nil else { continue }
       snapshots([id]) { [unowned self] snapshots in
         guard let snapshot = snapshots.first else { return }
@@ -316,7 +346,7 @@ extension Daemon {
 
   func snapshot(_ id: TaskID, _ details: TaskDetails?, isFull: Bool = false) -> TaskSnapshot? {
     guard let cell = core.tasks[id] else { return nil }
-    return Snapshot.make(cell, details, in: core, at: Self.readClock(randomWord: 0), isFull: isFull)
+    return Snapshot.make(cell, details, in: &core, at: Self.readClock(randomWord: 0), isFull: isFull)
   }
 
   /// Snapshots of tasks that exist, in the given order; asks the store for what is not in memory.
@@ -357,6 +387,7 @@ extension Effect {
     case .reply(_, let reply): reply != .done
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
+    case .app(let effect): effect.needsCommit
     case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles, .foreground:
       false
     }
@@ -367,8 +398,9 @@ extension Effect {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
     case .reply, .offer, .endSession: true
+    case .app(.wake): true
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
-      .foreground:
+      .foreground, .app:
       false
     }
   }

@@ -18,6 +18,7 @@ extension Daemon {
     for _ in 0..<64 {
       do throws(SystemError) {
         guard let socket = try UnixSocket.accept(listener.descriptor) else { return }
+        try FaultPoint.reach("peer.accept")
         let credentials = try UnixSocket.peerCredentials(socket.raw)
         guard credentials.userID == geteuid() || credentials.userID == 0 else {
           log.write(.warning, "Refused a connection of user \(credentials.userID).")
@@ -176,10 +177,13 @@ extension Daemon {
     switch request {
     case .hello: break
     case .sessionOpen(let parameters):
+      let key = try RequestIntake.sessionKey(parameters)
+      let network = try RequestIntake.network(parameters.network)
+      if parameters.attach { noteProcess(of: peer, app: key.app, now, &effects) }
       command(
         .openSession(
-          try RequestIntake.sessionKey(parameters), attach: parameters.attach,
-          collectsResults: parameters.collectsResults, network: try RequestIntake.network(parameters.network)))
+          key, attach: parameters.attach, collectsResults: parameters.collectsResults, network: network,
+          sendsLaunchEvents: parameters.sendsLaunchEvents ?? true))
     case .sessionClose(let parameters): command(.closeSession(SessionID(rawValue: parameters.session)))
     case .sessionInvalidate(let parameters):
       command(.invalidateSession(SessionID(rawValue: parameters.session), cancel: parameters.cancel))
@@ -203,6 +207,15 @@ extension Daemon {
       respond(to: token, result: EmptyResult())
       log.write(.notice, "Stopping, as \(peer.client) (process \(peer.processID)) asked.")
       isStopping = true
+    case .appRegister(let parameters): try take(.register(parameters), token, from: peer, now, &effects)
+    case .appList: try take(.list, token, from: peer, now, &effects)
+    case .appShow(let parameters): try take(.show(parameters), token, from: peer, now, &effects)
+    case .appRemove(let parameters): try take(.remove(parameters), token, from: peer, now, &effects)
+    case .appFront(let parameters): try take(.front(parameters), token, from: peer, now, &effects)
+    case .appForceQuit(let parameters): try take(.forceQuit(parameters), token, from: peer, now, &effects)
+    case .appAttach(let parameters): try take(.attach(parameters), token, from: peer, now, &effects)
+    case .appState(let parameters): try take(.state(parameters), token, from: peer, now, &effects)
+    case .appHandled(let parameters): try take(.handled(parameters), token, from: peer, now, &effects)
     }
   }
 

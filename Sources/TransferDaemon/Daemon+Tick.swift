@@ -15,7 +15,7 @@ extension Daemon {
   static let progressInterval = Duration.milliseconds(100)
   /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small
   /// files are done in it.
-  static let passingInterval = Duration.milliseconds(20)
+  static let passingInterval = Duration.milliseconds(100)
 
   /// Turns until it is told to stop, then lets go in good order.
   func run() {
@@ -42,21 +42,24 @@ extension Daemon {
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
+    submitOpenings()
     passOnGathered()
     tellPassing(now)
     tellStates()
     tellProgress(now)
     listenAgain(now)
+    retryRemovals(now)
     removeGathered()
     flushPeers()
     noteIdleness(now)
+    rest(now, hasWorked: !effects.isEmpty || !engineEvents.isEmpty)
     turns.note(microseconds: (BootInstant.now() - began).nanosecondsClamped / 1000)
   }
 
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline,
+      idleDeadline, restsAt, discards.nextTry,
     ]
     .compactMap {
       $0
@@ -78,12 +81,14 @@ extension Daemon {
       case .finalized(let work, let folder, let outcomes):
         for (task, outcome) in outcomes { effects += core.handle(.finalized(task, outcome), at: now) }
         finalizeNext(work, folder)
+      case .app(let report): take(report, now, &effects)
       case .found(let paths, let owners):
         let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
         if !orphans.isEmpty {
           log.write(.notice, "Removing \(orphans.count) files that no task owns.")
           removeFiles(orphans)
         }
+      case .removed(let removal): noteRemoval(removal, now)
       }
     }
     if let due = retryCommitAt, due <= now.boot {
@@ -147,6 +152,7 @@ extension Daemon {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
+    noteRemovedTasks(changes)
     nextBatch.changes += changes
     submitNextBatch()
   }
@@ -163,7 +169,7 @@ extension Daemon {
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
-    guard !isCommitInFlight, failedBatch == nil, !nextBatch.changes.isEmpty || !nextBatch.loads.isEmpty else { return }
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty else { return }
     let due = lastCommitEnd + Self.commitInterval
     if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
       nextCommitAt = due
@@ -209,6 +215,8 @@ extension Daemon {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     }
+    // What is promised is on the disk, and nobody has heard of it.
+    FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
     for (id, reading) in outcome.loaded {
@@ -256,7 +264,7 @@ extension Daemon {
     case .openFiles(_, let order): !unrecorded.contains(order.task)
     case .finalize(let order): !unrecorded.contains(order.task)
     case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
-      .stop, .removeFiles, .foreground:
+      .stop, .removeFiles, .foreground, .app:
       false
     }
   }
@@ -282,6 +290,26 @@ extension Daemon {
       log.write(.notice, "Nothing to do; the next client starts a daemon again.")
       isStopping = true
     }
+  }
+
+  /// How long after the last work the daemon is at rest, at most twice that.
+  private static let restInterval = Duration.seconds(1)
+
+  /// A daemon that has come to rest gives back what its work needed.
+  private func rest(_ now: ClockReading, hasWorked: Bool) {
+    if hasWorked {
+      lastWork = now.boot
+      if restsAt == nil { restsAt = now.boot + Self.restInterval }
+    }
+    guard let due = restsAt, due <= now.boot else { return }
+    guard lastWork + Self.restInterval <= now.boot else {
+      restsAt = now.boot + Self.restInterval
+      return
+    }
+    restsAt = nil
+    engineEvents = []
+    store.rest()
+    IdleMemory.giveBack()
   }
 
   /// Lets what was decided become durable, tells clients, and goes; nothing is cancelled. At most about a second.

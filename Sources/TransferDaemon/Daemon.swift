@@ -17,6 +17,8 @@ final class Daemon {
     case opened(AttemptID, Swift.Result<FileJobs.Opened, FileJobs.FileFailure>)
     case finalized(FileWorkers.Work, String, [(TaskID, FinalizeOutcome)])
     case found([String], [TaskID])
+    case removed(FileJobs.Removal)
+    case app(AppReport)
   }
 
   let directories: FerryDirectories
@@ -73,9 +75,21 @@ final class Daemon {
   /// Reads of details for offers that are on their way: later offers queue behind them.
   var offerReads = 0
   var opening: [AttemptID: Void] = [:]
+  /// What this turn has to open, for one job a filesystem.
+  var openings: [(worker: Worker, orders: [(AttemptID, OpenOrder)])] = []
   var opened: [AttemptID: FileJobs.Opened] = [:]
   var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
   var finalizing: [FinalizeQueue] = []
+
+  // Apps.
+  let environment = ProcessEnvironment.current()
+  let appWatch: FolderWatch
+  var launchedApps: [LaunchedApp] = []
+  /// The folder of registrations; nil where there is none to be watched.
+  var appFolder: String?
+  var outputFolder: Int32 = -1
+  var isTrimming = false
+  var refusedRegistrations: [RefusedRegistration] = []
 
   // The tick.
   var scratch = [UInt8](repeating: 0, count: 64 << 10)
@@ -83,6 +97,7 @@ final class Daemon {
   var hasReports = false
   /// Files to remove at the end of the turn.
   var removals: [String] = []
+  var discards = PartDiscards()
   /// For the core's choices, none of which is a secret: seeded by the kernel once, not asked in every turn.
   var random = RandomWords(seed: Clocks.randomWord())
   var engineEvents: [EngineEvent] = []
@@ -100,6 +115,9 @@ final class Daemon {
   var hasBacklog = false
   var isStopping = false
   var idleSince: BootInstant?
+  /// When it is looked whether the daemon is at rest; nil: it is.
+  var restsAt: BootInstant?
+  var lastWork = BootInstant(nanoseconds: 0)
   var turns = TurnHistogram()
 
   /// Starts from what is stored. Blocks while the database is read.
@@ -113,9 +131,10 @@ final class Daemon {
       mailbox = try Mailbox<Report>()
       files = try FileWorkers()
       mountWatch = try FilesystemMap.openChangeWatch()
+      appWatch = try FolderWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
-      let (opened, state) = try StoreThread.open(path: options.databasePath)
+      let (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
       if let note = opened.recovered { log.write(.error, "The database was damaged: \(note)") }
       quarantined = state.quarantined.map { "\($0.table) \($0.rowID): \($0.reason)" }
       store = try StoreThread(opened)
@@ -124,12 +143,18 @@ final class Daemon {
       let bootID = try Clocks.bootID()
       let reading = Self.readClock(randomWord: Clocks.randomWord())
       let (core, effects) = Core.restoring(
-        state, Core.Configuration(managedFolder: options.managedFolder, bootID: bootID), at: reading)
+        state,
+        Core.Configuration(
+          managedFolder: options.managedFolder, bootID: bootID, launches: LaunchPolicy.of(environment)),
+        at: reading)
       self.core = core
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
       try watchBasics()
       perform(effects)
+      removals += leftovers.map(\.path)
+      removeGathered()
+      watchApps()
     } catch let error as DaemonFailure {
       throw error
     } catch {

@@ -41,6 +41,7 @@ enum FileJobs {
     if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
     guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }
     do throws(SystemError) {
+      try FaultPoint.reach("source.pin")
       let pin = try UploadPin.pin(
         source: path, into: sources, name: name, copyBoundBytes: copyBoundBytes)
       let source = UploadSource(path: path, pinnedPath: pin.path, pin: pin.kind, identity: pin.identity)
@@ -55,6 +56,7 @@ enum FileJobs {
   private static func keep(_ body: [UInt8], as path: String, _ destination: Destination) -> PreparedTask.Outcome {
     do throws(SystemError) {
       let file = try Files.createPrivate(path)
+      try FaultPoint.reach("body.spool")
       try Syscall.writeAll(file.raw, body)
       try Files.syncFile(file.raw)
       let identity = try Files.identity(descriptor: file.raw)
@@ -192,11 +194,41 @@ enum FileJobs {
     }
   }
 
-  static func remove(_ paths: [String]) {
+  /// What became of files that were to go.
+  struct Removal: Sendable {
+    /// Tasks whose part file in a user's folder is gone.
+    var parts: [TaskID] = []
+    var failed: [String] = []
+    /// Nobody has to hear of it.
+    var isOrdinary: Bool { parts.isEmpty && failed.isEmpty }
+  }
+
+  static func remove(_ paths: [String]) -> Removal {
+    var removal = Removal()
     for path in paths {
-      try? Files.remove(path)
-      try? Files.remove(path + decodedSuffix)
+      do throws(SystemError) {
+        try FaultPoint.reach("file.remove")
+        let part = partOwner(path)
+        // What was made of it first: the part file's own name tells the next daemon of the others.
+        if part != nil { for name in FilePlacement.secondNames(path) { try Files.remove(name) } }
+        if part != nil { for name in FilePlacement.secondNames(path + decodedSuffix) { try Files.remove(name) } }
+        try Files.remove(path + decodedSuffix)
+        try Files.remove(path)
+        if let part { removal.parts.append(part) }
+      } catch {
+        removal.failed.append(path)
+      }
     }
+    return removal
+  }
+
+  /// "…/.ferry-17.part" → 17: a part file in a user's folder.
+  private static func partOwner(_ path: String) -> TaskID? {
+    let name = Files.lastComponent(of: path)
+    guard name.hasPrefix(".ferry-"), name.hasSuffix(".part"), let number = Int64(name.dropFirst(7).dropLast(5)),
+      number > 0
+    else { return nil }
+    return TaskID(rawValue: number)
   }
 
   static let decodedSuffix = ".decoded"

@@ -66,7 +66,10 @@ enum Finalizing {
     var content = Checked(
       order: order, path: order.partPath, descriptor: try openChecked(order.partPath, held: order.held).take(),
       bytes: order.held)
-    if let coding = order.contentEncoding, order.held > 0 {
+    if let placed = decodedAndPlaced(order) {
+      close(content.descriptor)
+      content = placed
+    } else if let coding = order.contentEncoding, order.held > 0 {
       let encoded = content.descriptor
       defer { close(encoded) }
       let decoded = try decode(content, coding)
@@ -87,6 +90,11 @@ enum Finalizing {
   }
 
   private static func matching(_ expected: String, _ descriptor: Int32) throws(FileJobs.FileFailure) -> String {
+    do throws(SystemError) {
+      try FaultPoint.reach("finalize.digest")
+    } catch {
+      throw FileJobs.FileFailure(DigestFailure.unreadable(error.number).failure)
+    }
     let found: String
     do throws(DigestFailure) {
       found = try StreamingDigest.sha256(ofFileDescriptor: descriptor).hex
@@ -117,16 +125,21 @@ enum Finalizing {
     }
   }
 
+  /// What a daemon that died after placing it had decoded, checked and synced: its user can see it by now. Its coding
+  /// is not asked for, because the record of a small body never knew it.
+  private static func decodedAndPlaced(_ order: FinalizeOrder) -> Checked? {
+    let path = order.partPath + FileJobs.decodedSuffix
+    guard order.destination != .managed, Files.hasSecondName(path),
+      let placed = try? OwnedDescriptor.open(path, .readWrite, followingSymlinks: false),
+      let identity = try? Files.identity(descriptor: placed.raw)
+    else { return nil }
+    return Checked(order: order, path: path, descriptor: placed.take(), bytes: identity.sizeBytes)
+  }
+
   private static func decode(
     _ content: Checked, _ coding: String
   ) throws(FileJobs.FileFailure) -> (descriptor: Int32, bytes: Int64) {
     let path = content.order.partPath + FileJobs.decodedSuffix
-    if Files.hasSecondName(path), let placed = try? OwnedDescriptor.open(path, .readWrite, followingSymlinks: false),
-      let identity = try? Files.identity(descriptor: placed.raw)
-    {
-      // A daemon that died after placing it had decoded, checked and synced it; its user can see it by now.
-      return (placed.take(), identity.sizeBytes)
-    }
     let output: OwnedDescriptor
     do throws(SystemError) {
       try Files.remove(path)

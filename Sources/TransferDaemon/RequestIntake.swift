@@ -222,7 +222,7 @@ package enum RequestIntake {
     return .milliseconds(max(1, Int64(min(seconds, 315_360_000) * 1000)))
   }
 
-  private static func check(
+  static func check(
     _ text: String?, _ name: String, bytes: Int, allowsControl: Bool = false
   ) throws(WireError) {
     guard let text else { return }

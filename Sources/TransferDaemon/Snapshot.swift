@@ -4,7 +4,7 @@ import WireProtocol
 /// What clients see of a task, made of its two halves.
 enum Snapshot {
   static func make(
-    _ cell: TaskCell, _ details: TaskDetails?, in core: Core, at now: ClockReading, isFull: Bool
+    _ cell: TaskCell, _ details: TaskDetails?, in core: inout Core, at now: ClockReading, isFull: Bool
   ) -> TaskSnapshot {
     let entry = cell.entry
     let session = core.sessions[entry.session]?.record.key
@@ -40,6 +40,7 @@ enum Snapshot {
     snapshot.wasted = progress.wasted > 0 ? progress.wasted : nil
     snapshot.pin = details.plan.source?.pin.rawValue
     snapshot.response = progress.response.map(response)
+    snapshot.cancelCause = progress.cancelCause?.rawValue
     if let cause = progress.cancelCause {
       snapshot.error = WireFailure(
         code: "cancelled", isTransient: false, domain: "", number: 0, detail: word(cause))

@@ -1,3 +1,4 @@
+import Glibc
 import LinuxSystem
 import TransferCore
 import TransferStore
@@ -11,6 +12,10 @@ final class StoreThread {
     var changes: [StoreChange] = []
     /// Details to read when the changes are in.
     var loads: [TaskID] = []
+    /// What was seen of part files in users' folders.
+    var parts = RemovedParts()
+
+    var isEmpty: Bool { changes.isEmpty && loads.isEmpty && parts.settled.isEmpty }
   }
 
   struct Outcome: Sendable {
@@ -33,16 +38,22 @@ final class StoreThread {
   private let worker: Worker
 
   /// Opens the database and reads what was stored. Blocks; called once before the loop turns.
-  static func open(path: String) throws(StoreError) -> (store: TransferStore, state: StoredState) {
+  static func open(
+    path: String
+  ) throws(StoreError) -> (store: TransferStore, state: StoredState, leftovers: [Leftover]) {
+    try reach("store.open")
     let store = try TransferStore(path: path)
-    store.beforeCommit = { () throws(StoreError) in
-      do throws(SystemError) {
-        try FaultPoint.reach("store.commit")
-      } catch {
-        throw StoreError(error.number == 28 ? .full : .ioError, message: "injected: \(error)")
-      }
+    store.beforeCommit = { () throws(StoreError) in try reach("store.commit") }
+    let state = try store.load()
+    return (store, state, try store.leftovers())
+  }
+
+  private static func reach(_ point: StaticString) throws(StoreError) {
+    do throws(SystemError) {
+      try FaultPoint.reach(point)
+    } catch {
+      throw StoreError(error.number == ENOSPC ? .full : .ioError, message: "injected: \(error)")
     }
-    return (store, try store.load())
   }
 
   init(_ store: TransferStore) throws(SystemError) {
@@ -56,10 +67,10 @@ final class StoreThread {
     worker.submit {
       var outcome = Outcome(number: batch.number)
       do throws(StoreError) {
-        try owner.store.apply(batch.changes)
+        try owner.store.apply(batch.changes, parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges {
-          outcome.rejected = Self.applySingly(batch.changes, owner.store, &outcome.failure)
+          outcome.rejected = Self.applySingly(batch, owner.store, &outcome.failure)
         } else {
           outcome.failure = error
         }
@@ -74,6 +85,12 @@ final class StoreThread {
   func read(_ ids: [TaskID], then report: @escaping @Sendable ([(TaskID, DetailsReading)]) -> Void) {
     let owner = owner
     worker.submit { report(Self.read(ids, owner.store)) }
+  }
+
+  /// Nothing is asked of it for now: it keeps no pages.
+  func rest() {
+    let owner = owner
+    worker.submit { owner.store.shrinkMemory() }
   }
 
   /// Moves a row that cannot be read out of the way; what fails here is tried again at the next start.
@@ -91,21 +108,26 @@ final class StoreThread {
 
   private static func read(_ ids: [TaskID], _ store: TransferStore) -> [(TaskID, DetailsReading)] {
     guard !ids.isEmpty else { return [] }
-    guard let readings = try? store.details(ids) else {
+    guard let readings = try? details(ids, store) else {
       let row = QuarantinedRow(table: "task", rowID: 0, reason: "the store cannot be read")
       return ids.map { ($0, .unreadable(row)) }
     }
     return Array(zip(ids, readings))
   }
 
+  private static func details(_ ids: [TaskID], _ store: TransferStore) throws(StoreError) -> [DetailsReading] {
+    try reach("store.read")
+    return try store.details(ids)
+  }
+
   /// One change of a batch contradicts the stored state: the others must not be lost for it.
   private static func applySingly(
-    _ changes: [StoreChange], _ store: TransferStore, _ failure: inout StoreError?
+    _ batch: Batch, _ store: TransferStore, _ failure: inout StoreError?
   ) -> [String] {
     var rejected: [String] = []
-    for change in changes {
+    for change in batch.changes {
       do throws(StoreError) {
-        try store.apply([change])
+        try store.apply([change], parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges { rejected.append(error.description) } else { failure = error }
       }

@@ -5,8 +5,10 @@ import TransferCore
 /// The minimal parent of a daemon that a client started: it starts the daemon, and again when it crashed. With the
 /// package's units systemd does this.
 enum Supervisor {
-  /// A daemon that lived so long was healthy: the next crash is answered at once again.
-  private static let healthyLife = Duration.seconds(10)
+  /// So many crashes are answered at once; each such span of life gives one of them back. Those beyond wait, twice as
+  /// long each time: a daemon that cannot live must not take the machine with it.
+  private static let crashesAtOnce = 10
+  private static let spanOfLife = Duration.seconds(10)
   private static let longestPause = Duration.seconds(10)
 
   /// Starts a supervisor that belongs to nobody, and returns when its daemon has the lock, or the status with which it
@@ -56,7 +58,7 @@ enum Supervisor {
       while (try? signals.next()) != nil { isStopping = true }
       if child > 0 { kill(child, SIGTERM) }
     }
-    var failures = 0
+    var crashes = 0
     while !isStopping {
       let started = BootInstant.now()
       child = try ChildProcess.spawn(
@@ -65,8 +67,10 @@ enum Supervisor {
       child = 0
       // Exit codes are decisions (told to stop, idle, another daemon runs, cannot start); only a crash is answered.
       if case .exited(let code) = status { return code == ExitStatus.anotherRuns ? 0 : code }
-      failures = BootInstant.now() - started > healthyLife ? 1 : failures + 1
-      let pause = failures == 1 ? .zero : min(.milliseconds(50 << min(failures, 12)), longestPause)
+      let life = BootInstant.now() - started
+      crashes = max(0, crashes - Int(clamping: life.components.seconds / spanOfLife.components.seconds)) + 1
+      let excess = crashes - crashesAtOnce
+      let pause = excess <= 0 ? .zero : min(.milliseconds(100 << min(excess, 12)), longestPause)
       let until = BootInstant.now() + pause
       while BootInstant.now() < until, !isStopping { try loop.wait(until: until) }
     }

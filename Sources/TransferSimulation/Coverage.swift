@@ -28,6 +28,10 @@ package struct Coverage: Sendable {
     case rebootTookBytes, resumedInSameBoot, resumedAfterReboot, wholeWithoutRequest, offeredAgain, staleEventDropped
     case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, commitFailed, lengthUnverified, decoded
     case digestMatched, partLeftBehind, placedAndUntold
+
+    case eventApp, eventAppConnected, eventLaunched, eventLaunchFailed, eventAppExited, eventAppFound
+    case effectLaunch, effectEndApp, effectWakeApp, effectFindApp, appWoken, launchDelayed, launchReported
+    case appForceQuit
   }
 
   package private(set) var counts = [Int](repeating: 0, count: Mark.allCases.count)
@@ -101,6 +105,7 @@ package struct Coverage: Sendable {
       note(end)
     case .finalized: note(.eventFinalized)
     case .storeChanged(let degraded): note(degraded == nil ? .eventRecovered : .eventDegraded)
+    case .app(let event): note(event)
     }
   }
 
@@ -118,6 +123,27 @@ package struct Coverage: Sendable {
     case .acknowledge: note(.eventAcknowledge)
     // The simulated world is the daemon's.
     case .foreground: break
+    case .app(let command): note(command)
+    }
+  }
+
+  private mutating func note(_ command: AppCommand) {
+    note(.eventApp)
+    switch command {
+    case .forceQuit: note(.appForceQuit)
+    case .handled: note(.launchReported)
+    case .register, .remove, .front, .attach, .changeState: break
+    }
+  }
+
+  private mutating func note(_ event: AppEvent) {
+    switch event {
+    case .connected: note(.eventAppConnected)
+    case .launched: note(.eventLaunched)
+    case .launchFailed: note(.eventLaunchFailed)
+    case .exited: note(.eventAppExited)
+    case .found: note(.eventAppFound)
+    case .registeredByFiles: break
     }
   }
 
@@ -166,6 +192,10 @@ package struct Coverage: Sendable {
     case .finalize: note(.effectFinalize)
     case .removeFiles: note(.effectRemoveFiles)
     case .foreground: break
+    case .app(.launch): note(.effectLaunch)
+    case .app(.end): note(.effectEndApp)
+    case .app(.wake): note(.effectWakeApp)
+    case .app(.find): note(.effectFindApp)
     }
   }
 }

@@ -23,6 +23,8 @@ package enum FaultKind: Int, CaseIterable, Sendable {
   case taskControl, sessionInvalidation, sessionClosing, unknownIdentifier, disconnection
   // The daemon and its machine.
   case daemonCrash, crashInTick, reboot, staleEngineEvent
+  // Launches.
+  case launchFailure, launchedAppDies, launchedAppHangs, forceQuit, longAbsence, background
 
   package var name: String { "\(self)" }
   package init?(name: String) {

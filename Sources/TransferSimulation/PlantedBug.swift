@@ -50,6 +50,10 @@ package enum PlantedBug: Int, CaseIterable, Sendable {
   case secretFollowsRedirect
   /// An acknowledgement is answered and forgotten.
   case acknowledgementForgotten
+  /// An app is launched for each task that ends.
+  case launchNotBatched
+  /// The delay between launches does not grow.
+  case budgetNotDoubled
 
   package var name: String { "\(self)" }
   package init?(name: String) {

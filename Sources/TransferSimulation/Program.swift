@@ -9,11 +9,16 @@ package struct Program {
   package var isTraced = false
   package var needsCoverage = false
   package var goesOn = false
+  /// Names the sources that run, for whoever reads of a failure later.
+  package var commit: String?
+  /// Runs ``KnownSeeds`` in place of `seeds`.
+  package var runsKnown = false
 
   package static let help = """
     Usage: ferry-simulate [--seed S] [--seeds K] [--events N] [--without FAULT,FAULT] [--with FAULT,FAULT]
                           [--bug BUG] [--trace]
-                          [--require-coverage] [--keep-going]
+                          [--require-coverage] [--keep-going] [--commit NAME]
+           ferry-simulate --known [--commit NAME]
 
       --seed S             the first seed (1)
       --seeds K            run K seeds, S, S + 1 … (1)
@@ -24,6 +29,8 @@ package struct Program {
       --trace              print what happens
       --require-coverage   fail when a state, event, effect, verdict or fault was never hit
       --keep-going         do not stop at the first seed that fails
+      --known              run every seed that ever failed, as it was run then, and no other
+      --commit NAME        what a failure is said to be of; else FERRY_COMMIT of the environment, where that is set
 
     Exit status: 0 all is well, 1 a rule did not hold or something was never hit, 64 wrong usage.
     """
@@ -69,6 +76,13 @@ package struct Program {
       case "--trace": isTraced = true
       case "--require-coverage": needsCoverage = true
       case "--keep-going": goesOn = true
+      case "--known": runsKnown = true
+      case "--commit":
+        guard let name = rest.popFirst(), !name.isEmpty else {
+          problem = "--commit needs a name."
+          return nil
+        }
+        commit = name
       default:
         problem = "Unknown argument \(argument)."
         return nil
@@ -85,9 +99,11 @@ package struct Program {
     var history: UInt64 = 0
     let clock = ContinuousClock()
     let began = clock.now
-    for offset in 0..<seeds {
+    let wanted =
+      runsKnown ? KnownSeeds.all.map { ($0.seed, $0.events) } : (0..<seeds).map { (seed &+ UInt64($0), events) }
+    for (seed, events) in wanted {
       let options = SimulationOptions(
-        seed: seed &+ UInt64(offset), events: events, without: without, always: always, bug: bug, isTraced: isTraced,
+        seed: seed, events: events, without: without, always: always, bug: bug, isTraced: isTraced,
         isVerbose: isTraced)
       let report = Simulation(options).run()
       total += report.events
@@ -98,9 +114,10 @@ package struct Program {
       guard report.checker != nil else { continue }
       failed += 1
       if goesOn {
-        print("seed \(options.seed): \(report.checker ?? ""): \(report.finding)")
+        print("seed \(options.seed) of \(commit ?? "an unknown commit"): \(report.checker ?? ""): \(report.finding)")
       } else {
         print(Shrinking.explain(report))
+        print("commit: \(commit ?? "unknown (set FERRY_COMMIT)")")
         break
       }
     }
@@ -109,7 +126,7 @@ package struct Program {
     let rate =
       Double(total) / max(0.001, Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18)
     print(
-      "\(total) events in \(seeds) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, "
+      "\(total) events in \(wanted.count) seeds, \(simulated.components.seconds / 3600) h simulated, \(Int(rate)) events/s, "
         + "history \(String(history, radix: 16))"
     )
     if !coverage.missed.isEmpty { print("never hit: \(coverage.missed.joined(separator: ", "))") }

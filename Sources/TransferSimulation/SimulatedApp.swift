@@ -15,21 +15,28 @@ final class Connection {
     case data(TaskID, Span)
     case sessionEnded(SessionID)
     case hangUp
+    case wake(session: String, launch: Int64)
   }
 
   let peer: PeerID
   unowned let world: Simulation
   unowned let app: SimulatedApp
   private let process: Int
+  let processID: Int32
+  /// The launch that started the process.
+  let launch: Int64?
   var inbox: [Arrival] = []
   private var lastToApp: Int64 = 0
   private var lastToDaemon: Int64 = 0
 
-  init(_ peer: PeerID, _ app: SimulatedApp, _ world: Simulation) {
+  /// - Parameter isOther: a second process of the app.
+  init(_ peer: PeerID, _ app: SimulatedApp, _ world: Simulation, isOther: Bool = false) {
     self.peer = peer
     self.app = app
     self.world = world
     process = app.process
+    processID = isOther ? Int32(1_000_000_000 + peer.rawValue) : app.processID
+    launch = isOther ? nil : app.launchNumber
   }
 
   /// From the daemon.
@@ -78,10 +85,16 @@ final class SimulatedApp {
   private var removed: Set<TaskID> = []
 
   // The process.
-  private(set) var process = 0
-  private(set) var isAlive = false
+  var process = 0
+  var processID: Int32 { Int32(index * 10_000_000 + process) }
+  var isAlive = false
+  /// Set in a process that the daemon started.
+  var launchNumber: Int64?
+  /// It has closed its session, and waits in the background.
+  var isDozing = false
+  let isRegistered: Bool
   private(set) var connection: Connection?
-  private(set) var session: SessionID?
+  var session: SessionID?
   private var isOpening = false
   private var sequence: Int64 = 0
   private var pending: [(sequence: Int64, peer: PeerID, command: Command)] = []
@@ -98,6 +111,7 @@ final class SimulatedApp {
     collects = index != 2
     key = SessionKey(app: "app\(index)", identifier: "main")
     limit = world.dice.pick([1, 2, 6])
+    isRegistered = collects && world.dice.below(4) > 0
   }
 
   var isSettled: Bool { pending.isEmpty && wishes.allSatisfy { $0.isOver || $0.id != nil } }
@@ -107,9 +121,10 @@ final class SimulatedApp {
   // MARK: Life
 
   func launch() {
-    guard !isAlive else { return }
+    guard !isAlive else { return comeToFront() }
     process += 1
     isAlive = true
+    launchNumber = nil
     world.trace("app \(index) starts")
     connect()
     act()
@@ -119,6 +134,9 @@ final class SimulatedApp {
     guard isAlive else { return }
     world.trace("app \(index) dies")
     isAlive = false
+    isDozing = false
+    if let launch = launchNumber { tellEnd(of: launch, .exited(code: 1)) }
+    launchNumber = nil
     connection?.post(.closed)
     connection = nil
     session = nil
@@ -148,7 +166,7 @@ final class SimulatedApp {
     tidy()
   }
 
-  private func later(_ milliseconds: ClosedRange<Int>, _ body: @escaping (SimulatedApp) -> Void) {
+  func later(_ milliseconds: ClosedRange<Int>, _ body: @escaping (SimulatedApp) -> Void) {
     let process = process
     world.schedule(after: world.dice.nanoseconds(milliseconds: milliseconds)) { [unowned self] in
       guard isAlive, self.process == process else { return }
@@ -156,7 +174,7 @@ final class SimulatedApp {
     }
   }
 
-  private func connect() {
+  func connect() {
     guard isAlive, connection == nil else { return }
     guard let daemon = world.daemon, !daemon.isDead else { return later(50...500) { $0.connect() } }
     world.lastPeer += 1
@@ -167,7 +185,8 @@ final class SimulatedApp {
     open()
   }
 
-  private func open() {
+  func open() {
+    isDozing = false
     guard connection != nil, !isOpening else { return }
     isOpening = true
     let network = NetworkSettings(maximumConnectionsPerHost: limit)
@@ -176,7 +195,7 @@ final class SimulatedApp {
 
   // MARK: Asking
 
-  private func ask(_ command: Command) {
+  func ask(_ command: Command) {
     guard let connection else { return }
     sequence += 1
     pending.append((sequence, connection.peer, command))
@@ -192,15 +211,16 @@ final class SimulatedApp {
     for item in lost {
       switch item.command {
       // It has just opened the session anew; a close that was lost with the connection is done.
-      case .openSession, .closeSession: continue
-      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: ask(item.command)
+      case .openSession, .closeSession, .foreground: continue
+      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge, .app:
+        ask(item.command)
       }
     }
   }
 
-  /// What it does by itself, now and then.
-  private func act() {
-    guard !world.isCalm else { return }
+  /// What it does by itself, now and then. A process that the daemon started only collects.
+  func act() {
+    guard !world.isCalm, launchNumber == nil else { return }
     if let session {
       switch world.dice.below(10) {
       case 0...3: enqueue(in: session)
@@ -260,6 +280,8 @@ final class SimulatedApp {
       open()
     } else if collects, world.strikes(.secondProcess, perMille: 60) {
       intrude()
+    } else if isRegistered, world.strikes(.background, perMille: 60) {
+      doze(session)
     }
   }
 
@@ -267,7 +289,7 @@ final class SimulatedApp {
   private func intrude() {
     guard let daemon = world.daemon, !daemon.isDead else { return }
     world.lastPeer += 1
-    let other = Connection(PeerID(rawValue: world.lastPeer), self, world)
+    let other = Connection(PeerID(rawValue: world.lastPeer), self, world, isOther: true)
     daemon.accept(other)
     other.post(
       .command(
@@ -299,6 +321,7 @@ final class SimulatedApp {
       session = nil
       later(0...200) { $0.open() }
     case .hangUp: lose()
+    case .wake(_, let launch): woken(launch)
     }
   }
 
@@ -307,6 +330,7 @@ final class SimulatedApp {
     switch (command, reply) {
     case (.openSession, .sessionOpened(let id, _, _)):
       session = id
+      if isRegistered { register() }
       askAgain()
       resumeWishes(in: id)
     case (.openSession, _): later(200...3000) { $0.open() }
@@ -373,6 +397,7 @@ final class SimulatedApp {
     if world.strikes(.missingAcknowledgement, perMille: 60) { return }
     ask(.acknowledge(record.session, [record.number]))
     if record.kind == .completion, let id = record.task { finishWish(id) }
+    if record.kind == .finishEvents { reportSoon() }
     if world.strikes(.doubleAcknowledgement, perMille: 60) { ask(.acknowledge(record.session, [record.number])) }
   }
 

@@ -11,7 +11,9 @@ extension SimulatedDaemon {
     case .reply(let token, let reply):
       if case .refused(let refusal) = reply, refusal.name == .sessionInUse { world.coverage.note(.sessionInUse) }
       peers[token.peer]?.send(.reply(token.sequence, reply))
-    case .announce(let id, let announcement): announce(id, announcement)
+    case .announce(let id, let announcement):
+      announce(id, announcement)
+      if announcement == .state { launchWithoutBatch(id) }
     case .offer(let peer, let record): offer(record, to: peer)
     case .endSession(let peer, let session):
       world.coverage.note(.sessionRetired)
@@ -29,6 +31,7 @@ extension SimulatedDaemon {
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): if world.bug != .filesLeaked { removeFiles(paths) }
     case .foreground: break
+    case .app(let effect): if core.isStillMeant(.app(effect)) { carryOut(effect) }
     }
   }
 

@@ -10,6 +10,7 @@ final class SimulatedDaemon {
     case opened(AttemptID, OpenedParts?, TransferFailure?)
     case finalized(String, [(TaskID, FinalizeOutcome)])
     case found([(path: String, task: TaskID)])
+    case app(AppEvent)
   }
 
   struct OpenedParts {
@@ -144,6 +145,11 @@ final class SimulatedDaemon {
         for (task, outcome) in outcomes { effects += handle(.finalized(task, outcome), now) }
         busyFolders.remove(folder)
         startFinalizing(folder)
+      case .app(let event):
+        effects += handle(.app(event), now)
+        if world.bug == .budgetNotDoubled, case .launched(let app, _, _) = event {
+          effects += handle(.commanded(.app(.front(app)), RequestToken(peer: PeerID(rawValue: 0), sequence: 0)), now)
+        }
       case .found(let files):
         removeFiles(files.filter { !core.mustKeepFiles(of: $0.task) }.map(\.path))
       }
@@ -194,6 +200,7 @@ final class SimulatedDaemon {
         switch peer.inbox.removeFirst() {
         case .command(let command, let sequence):
           let token = RequestToken(peer: id, sequence: sequence)
+          effects += noteProcess(command, of: peer, now)
           effects += handle(.commanded(world.bent(command), token), now)
         case .closed:
           peers[id] = nil
@@ -300,7 +307,7 @@ final class SimulatedDaemon {
         announcing[id, default: 1] -= 1
         if announcing[id] == 0 { announcing[id] = nil } else { continue }
       }
-      carryOut(effect)
+      if core.isStillMeant(effect) { carryOut(effect) }
     }
     if firstGated == gated.count {
       gated.removeAll(keepingCapacity: true)

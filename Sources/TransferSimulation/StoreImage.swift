@@ -18,6 +18,8 @@ struct StoreImage {
   private var deliveriesOfTask: [TaskID: [DeliveryKey]] = [:]
   private var keys: [Name: TaskID] = [:]
   private var numbers: [SessionID: Set<Int64>] = [:]
+  private(set) var apps: [String: AppRecord] = [:]
+  private(set) var launches: [LaunchRecord] = []
   private var lastTask = TaskID(rawValue: 0)
   private var lastSession = SessionID(rawValue: 0)
   /// Tasks whose second half cannot be read.
@@ -47,6 +49,22 @@ struct StoreImage {
       if let task = record.task { deliveriesOfTask[task, default: []].append(key) }
     case .removeDelivery(let session, let number):
       deliveries[DeliveryKey(session: session, number: number)] = nil
+    case .app(let change): return apply(change)
+    }
+    return nil
+  }
+
+  private mutating func apply(_ change: AppChange) -> String? {
+    switch change {
+    case .put(let record): apps[record.registration.id] = record
+    case .remove(let id):
+      apps[id] = nil
+      launches.removeAll { $0.app == id }
+    case .putLaunch(let launch):
+      if apps[launch.app] == nil { return "launch \(launch.number) is of no app" }
+      launches.removeAll { $0.app == launch.app && $0.number == launch.number }
+      launches.append(launch)
+    case .removeLaunch(let app, let number): launches.removeAll { $0.app == app && $0.number == number }
     }
     return nil
   }
@@ -106,6 +124,8 @@ struct StoreImage {
         return entry
       },
       deliveries: deliveries.values.sorted { ($0.session, $0.number) < ($1.session, $1.number) }, keys: found,
-      claims: claims, lastTaskID: lastTask, lastSessionID: lastSession)
+      claims: claims, apps: apps.values.sorted { $0.registration.id < $1.registration.id },
+      launches: launches.sorted { ($0.app, $0.number) < ($1.app, $1.number) },
+      lastTaskID: lastTask, lastSessionID: lastSession)
   }
 }

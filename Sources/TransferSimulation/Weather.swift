@@ -80,8 +80,10 @@ extension Simulation {
     for app in apps {
       if strikes(.appCrash, perMille: 15) {
         app.die()
-        schedule(after: dice.nanoseconds(milliseconds: 50...30_000)) { app.launch() }
+        let isLong = strikes(.longAbsence, perMille: 300)
+        schedule(after: dice.nanoseconds(milliseconds: isLong ? 30_000...1_500_000 : 50...30_000)) { app.launch() }
       }
+      if strikes(.forceQuit, perMille: 4) { app.askForForceQuit() }
       if strikes(.disconnection, perMille: 15) { app.disconnect() }
     }
     if strikes(.daemonCrash, perMille: 25) { crashDaemon() }

@@ -11,6 +11,7 @@ extension StoreChange {
     case .removeTask(let id): "removal of task \(id)"
     case .addDelivery(let record): "delivery \(record.number) of session \(record.session)"
     case .removeDelivery(let session, let number): "removal of delivery \(number) of session \(session)"
+    case .app(let change): change.subject
     }
   }
 
@@ -24,7 +25,7 @@ extension StoreChange {
     case .removeSession(let id):
       try database.freeName.bind(id.rawValue)
       try database.freeName.run()
-    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery: break
+    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery, .app: break
     }
   }
 
@@ -32,7 +33,7 @@ extension StoreChange {
   var takesName: Bool {
     switch self {
     case .putSession, .addTask: true
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery: false
+    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .app: false
     }
   }
 
@@ -65,6 +66,7 @@ extension StoreChange {
       try database.removeDelivery.bind(session.rawValue)
       try database.removeDelivery.bind(number.rawValue)
       try database.removeDelivery.run()
+    case .app(let change): try change.write(to: database.apps)
     }
   }
 

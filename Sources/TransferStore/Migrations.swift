@@ -5,7 +5,14 @@ struct Migration {
   var statements: [String]
 
   /// Without gaps, from version 1.
-  static let all = [Migration(version: 1, statements: version1)]
+  static let all = [
+    Migration(version: 1, statements: version1),
+    Migration(version: 2, statements: leftovers),
+    Migration(version: 3, statements: apps),
+  ]
+
+  /// Part files in users' folders whose task is gone and whose removal nobody has seen.
+  static let leftovers = ["CREATE TABLE leftover (task INTEGER PRIMARY KEY, path TEXT NOT NULL)"]
 
   static let version1 = [
     """

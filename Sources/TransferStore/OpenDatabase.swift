@@ -16,6 +16,9 @@ final class OpenDatabase {
   let freeName: Statement
   let raiseHighWater: Statement
   let details: Statement
+  let keepLeftover: Statement
+  let settleLeftover: Statement
+  let apps: AppStatements
 
   /// Opens or creates the database and brings it to the newest version.
   /// - Throws: `corrupt` when the file is not a sound database of ours; `foreignDatabase`, `newerDatabase`; `full` …
@@ -48,6 +51,11 @@ final class OpenDatabase {
       freeKey = try Statement(connection, "UPDATE task SET key = NULL WHERE id = ? AND key IS NOT NULL")
       freeName = try Statement(connection, "UPDATE session SET is_invalidated = 1 WHERE id = ?")
       raiseHighWater = try Statement(connection, "UPDATE high_water SET value = ?2 WHERE name = ?1 AND value < ?2")
+      keepLeftover = try Statement(
+        connection,
+        "INSERT OR REPLACE INTO leftover SELECT task, part_path FROM task_plan WHERE task = ? AND destination = 'file'")
+      settleLeftover = try Statement(connection, "DELETE FROM leftover WHERE task = ?")
+      apps = try AppStatements(connection)
       details = try Statement(
         connection,
         """

@@ -5,7 +5,7 @@ enum Rescue {
   /// Each with the column that is its row id.
   private static let tables = [
     ("session", "id"), ("task", "id"), ("task_plan", "task"), ("task_progress", "task"), ("delivery", "id"),
-    ("quarantine", "id"),
+    ("quarantine", "id"), ("leftover", "task"), ("app", "rowid"), ("launch", "rowid"),
   ]
 
   /// Makes a database at `path`; the damaged one is only read.
@@ -27,7 +27,9 @@ enum Rescue {
     let rows = try target.transaction { () throws(StoreError) -> Int in
       var rows = 0
       if let source {
-        for (table, key) in tables { rows += try copy(table, key, from: source.connection, to: target) }
+        for (table, key) in tables where try exists(table, in: target) {
+          rows += try copy(table, key, from: source.connection, to: target)
+        }
       }
       // Ids are never used twice. Where the last ones are lost too, they go on from the seconds since 1970: no database
       // has counted so far.
@@ -64,6 +66,11 @@ enum Rescue {
     } catch {
       return nil
     }
+  }
+
+  /// An older version has fewer tables.
+  private static func exists(_ table: String, in target: Connection) throws(StoreError) -> Bool {
+    try target.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '\(table)'") == 1
   }
 
   /// Copies the rows of a table as they are: from its beginning to what cannot be read, then from its end down to it.

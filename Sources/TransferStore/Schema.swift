@@ -8,7 +8,7 @@ enum Schema {
 
   static let sessionColumns = """
     id, app, identifier, http_proxy, https_proxy, no_proxy, certificate_file, connections_per_host, collects_results,
-    is_invalidated, next_task_number, next_delivery, owes_finish_events
+    is_invalidated, next_task_number, next_delivery, owes_finish_events, sends_launch_events
     """
 
   /// The columns of `task` that never change, then those that do.

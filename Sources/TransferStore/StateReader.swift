@@ -2,8 +2,8 @@ internal import TransferCore
 
 /// Reads the state at start: three tables from end to end, without the details of tasks.
 struct StateReader {
-  private let connection: Connection
-  private var state = StoredState()
+  let connection: Connection
+  var state = StoredState()
   /// Where each session stands in `state.sessions`.
   private var places: [SessionID: Int] = [:]
   /// Tasks of one server stand together: one text for all of them in place of one each.
@@ -17,6 +17,7 @@ struct StateReader {
       try reader.readSessions()
       try reader.readTasks()
       try reader.readDeliveries()
+      try reader.readApps()
       try reader.readHighWater()
       try connection.execute("COMMIT")
     } catch {
@@ -29,7 +30,7 @@ struct StateReader {
 
   private init(connection: Connection) { self.connection = connection }
 
-  private mutating func reject(_ table: String, _ rowID: Int64, _ fault: RowFault) {
+  mutating func reject(_ table: String, _ rowID: Int64, _ fault: RowFault) {
     state.quarantined.append(QuarantinedRow(table: table, rowID: rowID, reason: fault.reason))
   }
 
@@ -148,7 +149,7 @@ struct StateReader {
     do throws(StoreError) {
       try connection.transaction { () throws(StoreError) in
         // Deliveries before tasks before sessions: each names the ones after it.
-        for table in ["delivery", "task", "session"] {
+        for table in ["delivery", "task", "session", "launch", "app"] {
           for row in state.quarantined where row.table == table { try Quarantine.move(row, on: connection) }
         }
         try connection.execute(

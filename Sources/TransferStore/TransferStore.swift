@@ -86,10 +86,12 @@ package final class TransferStore {
 
   /// Applies all changes in their order, or none. Keys and names of what is removed are free in the whole transaction.
   /// Empty changes cost nothing.
+  ///
+  /// The part file of a removed task in a user's folder becomes a ``Leftover``, unless `parts` knows that it is gone.
   /// - Throws: `full`, `ioError`, `busy`, `readOnly` (may pass); `constraint`, `invalidValue`, `missingRow` (a fault
   ///   of the caller, named by change); `corrupt`.
-  package func apply(_ changes: [StoreChange]) throws(StoreError) {
-    guard !changes.isEmpty else { return }
+  package func apply(_ changes: [StoreChange], parts: RemovedParts = RemovedParts()) throws(StoreError) {
+    guard !changes.isEmpty || !parts.settled.isEmpty else { return }
     let database = try opened()
     let before = database.connection.totalChanges
     var reached = highWater
@@ -99,6 +101,7 @@ package final class TransferStore {
       }
       for change in changes {
         do throws(StoreError) {
+          try parts.keepLeftover(of: change, in: database)
           try change.write(to: database)
         } catch {
           var named = error
@@ -107,6 +110,7 @@ package final class TransferStore {
         }
         reached.include(change)
       }
+      try parts.settle(in: database)
       try reached.write(to: database, over: highWater)
       try beforeCommit?()
     }
@@ -114,6 +118,9 @@ package final class TransferStore {
     statistics.commits += 1
     statistics.rowsWritten += Int64(database.connection.totalChanges &- before)
   }
+
+  /// Gives the page cache's memory back; what is needed again is read again.
+  package func shrinkMemory() { try? database?.connection.execute("PRAGMA shrink_memory") }
 
   /// The plan and progress of a task; nil when there is no such task.
   /// - Throws: `unreadableRow` for this task alone; what else SQLite reports.
@@ -205,7 +212,7 @@ package final class TransferStore {
 
   // MARK: Opening
 
-  private func opened() throws(StoreError) -> OpenDatabase {
+  func opened() throws(StoreError) -> OpenDatabase {
     guard let database else { throw StoreError(.misuse, message: "\(path) was closed") }
     return database
   }

@@ -80,7 +80,22 @@ package enum WireCoding {
   // MARK: The client's side
 
   package static func encodeRequest(id: Int64?, _ request: ClientRequest) -> Data {
-    encode(RequestEnvelope(id: id, request: request))
+    if let parameters = request.quickParameters {
+      return Data(
+        line { line in
+          line.member("id", id)
+          line.member("method", request.name.rawValue)
+          line.name("params")
+          parameters.write(to: &line)
+        })
+    }
+    return encode(RequestEnvelope(id: id, request: request))
+  }
+
+  /// - Parameter line: one message without its newline.
+  package static func decodeMessage(_ line: ArraySlice<UInt8>) throws(WireError) -> IncomingMessage {
+    if let message = quickMessage(line) { return message }
+    return try decodeMessage(Data(line))
   }
 
   package static func decodeMessage(_ line: Data) throws(WireError) -> IncomingMessage {
@@ -100,6 +115,7 @@ package enum WireCoding {
   }
 
   package static func decodeResult<Result: Decodable>(_ type: Result.Type, _ line: Data) throws(WireError) -> Result {
+    if line == emptyResult, let result = EmptyResult() as? Result { return result }
     do {
       return try JSONDecoder().decode(ResultOnly<Result>.self, from: line).result
     } catch {
@@ -138,7 +154,7 @@ package enum WireCoding {
   }
 
   /// Names the member and what is wrong with it, never its value, which may be a secret.
-  private static func summary(_ error: any Error) -> String {
+  static func summary(_ error: any Error) -> String {
     func path(_ context: DecodingError.Context) -> String {
       let path = context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
       return path.isEmpty ? "the message" : path
@@ -272,6 +288,15 @@ private struct RequestEnvelope: Codable {
       case .deliveryAcknowledge: .deliveryAcknowledge(try params(DeliveryAcknowledgeParameters.self))
       case .daemonStatus: .daemonStatus(try empty())
       case .daemonStop: .daemonStop(try empty())
+      case .appRegister: .appRegister(try params(AppRegisterParameters.self))
+      case .appList: .appList(try empty())
+      case .appShow: .appShow(try params(AppParameters.self))
+      case .appRemove: .appRemove(try params(AppParameters.self))
+      case .appFront: .appFront(try params(AppParameters.self))
+      case .appForceQuit: .appForceQuit(try params(AppParameters.self))
+      case .appAttach: .appAttach(try params(AppAttachParameters.self))
+      case .appState: .appState(try params(AppStateParameters.self))
+      case .appHandled: .appHandled(try params(AppHandledParameters.self))
       }
   }
 
@@ -294,8 +319,15 @@ private struct RequestEnvelope: Codable {
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
     case .taskWatch(let parameters): try container.encode(parameters, forKey: .params)
     case .deliveryAcknowledge(let parameters): try container.encode(parameters, forKey: .params)
-    case .daemonStatus(let parameters), .daemonStop(let parameters):
+    case .daemonStatus(let parameters), .daemonStop(let parameters), .appList(let parameters):
       try container.encode(parameters, forKey: .params)
+    case .appRegister(let parameters): try container.encode(parameters, forKey: .params)
+    case .appShow(let parameters), .appRemove(let parameters), .appFront(let parameters),
+      .appForceQuit(let parameters):
+      try container.encode(parameters, forKey: .params)
+    case .appAttach(let parameters): try container.encode(parameters, forKey: .params)
+    case .appState(let parameters): try container.encode(parameters, forKey: .params)
+    case .appHandled(let parameters): try container.encode(parameters, forKey: .params)
     }
   }
 }
@@ -315,6 +347,7 @@ private enum NotificationEnvelope {
     case .delivery: .delivery(try params(DeliveryNotice.self))
     case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
     case .goodbye: .goodbye(try params(GoodbyeNotice.self))
+    case .appWake: .appWake(try params(AppWakeNotice.self))
     }
   }
 }

@@ -225,6 +225,7 @@ extension TaskSnapshot: LineWritable {
       line.member("createdMilliseconds", createdMilliseconds)
       line.member("finishedMilliseconds", finishedMilliseconds)
       line.member("nextAttemptMilliseconds", nextAttemptMilliseconds)
+      line.member("cancelCause", cancelCause)
     }
   }
 }
@@ -292,7 +293,29 @@ extension DaemonNotification: LineWritable {
         line.member("task", notice.task)
       case .sessionEnded(let notice): line.member("session", notice.session)
       case .goodbye(let notice): line.member("reason", notice.reason)
+      case .appWake(let notice):
+        line.member("app", notice.app)
+        line.member("session", notice.session)
+        line.member("launch", notice.launch)
+        line.member("reason", notice.reason)
       }
+    }
+  }
+}
+
+extension ClientRequest {
+  /// What is asked by the ten thousand writes itself.
+  var quickParameters: (any LineWritable)? {
+    if case .deliveryAcknowledge(let parameters) = self { parameters } else { nil }
+  }
+}
+
+extension DeliveryAcknowledgeParameters: LineWritable {
+  func write(to line: inout LineText) {
+    line.object { line in
+      line.member("session", session)
+      line.name("numbers")
+      line.list(numbers) { $0.value($1) }
     }
   }
 }

@@ -18,6 +18,8 @@ package enum DaemonNotification: Hashable, Sendable {
   case sessionEnded(SessionEndedNotice)
   /// The daemon ends the connection, and why.
   case goodbye(GoodbyeNotice)
+  /// A session of the app that this connection speaks for has something to collect.
+  case appWake(AppWakeNotice)
 
   package enum Name: String, CaseIterable, Codable, Sendable {
     case taskProgress = "task.progress"
@@ -29,6 +31,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case delivery
     case sessionEnded = "session.ended"
     case goodbye
+    case appWake = "app.wake"
   }
 
   package var name: Name {
@@ -42,6 +45,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case .delivery: .delivery
     case .sessionEnded: .sessionEnded
     case .goodbye: .goodbye
+    case .appWake: .appWake
     }
   }
 }

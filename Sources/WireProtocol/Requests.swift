@@ -17,6 +17,15 @@ package enum ClientRequest: Hashable, Sendable {
   case deliveryAcknowledge(DeliveryAcknowledgeParameters)
   case daemonStatus(EmptyParameters)
   case daemonStop(EmptyParameters)
+  case appRegister(AppRegisterParameters)
+  case appList(EmptyParameters)
+  case appShow(AppParameters)
+  case appRemove(AppParameters)
+  case appFront(AppParameters)
+  case appForceQuit(AppParameters)
+  case appAttach(AppAttachParameters)
+  case appState(AppStateParameters)
+  case appHandled(AppHandledParameters)
 
   package enum Name: String, CaseIterable, Codable, Sendable {
     case hello
@@ -35,6 +44,15 @@ package enum ClientRequest: Hashable, Sendable {
     case deliveryAcknowledge = "delivery.acknowledge"
     case daemonStatus = "daemon.status"
     case daemonStop = "daemon.stop"
+    case appRegister = "app.register"
+    case appList = "app.list"
+    case appShow = "app.show"
+    case appRemove = "app.remove"
+    case appFront = "app.front"
+    case appForceQuit = "app.forceQuit"
+    case appAttach = "app.attach"
+    case appState = "app.state"
+    case appHandled = "app.handled"
   }
 
   package var name: Name {
@@ -55,6 +73,15 @@ package enum ClientRequest: Hashable, Sendable {
     case .deliveryAcknowledge: .deliveryAcknowledge
     case .daemonStatus: .daemonStatus
     case .daemonStop: .daemonStop
+    case .appRegister: .appRegister
+    case .appList: .appList
+    case .appShow: .appShow
+    case .appRemove: .appRemove
+    case .appFront: .appFront
+    case .appForceQuit: .appForceQuit
+    case .appAttach: .appAttach
+    case .appState: .appState
+    case .appHandled: .appHandled
     }
   }
 }
@@ -89,12 +116,18 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
   /// made.
   package var collectsResults: Bool
   package var network: WireNetwork
-  package init(app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork) {
+  /// False: the app is not launched for the session's results, which wait until it comes by. Absent: true.
+  package var sendsLaunchEvents: Bool?
+  package init(
+    app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork,
+    sendsLaunchEvents: Bool? = nil
+  ) {
     self.app = app
     self.identifier = identifier
     self.attach = attach
     self.collectsResults = collectsResults
     self.network = network
+    self.sendsLaunchEvents = sendsLaunchEvents
   }
 }
 

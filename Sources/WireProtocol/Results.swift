@@ -121,6 +121,8 @@ package struct TaskSnapshot: Codable, Hashable, Sendable {
   package var finishedMilliseconds: Int64?
   /// The earliest moment of the next attempt, where one is set.
   package var nextAttemptMilliseconds: Int64?
+  /// Of a cancelled task: "requested", "sessionInvalidated" or "forceQuit".
+  package var cancelCause: String?
 
   package init(
     id: Int64, session: String, app: String, sessionID: Int64, number: Int64, kind: String, state: String,

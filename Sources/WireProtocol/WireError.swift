@@ -32,6 +32,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
     case degraded
     case tooManyTasks
     case stopping
+    /// No app of that id is registered.
+    case appUnknown
 
     /// The number on the wire (JSON-RPC 2.0 section 5.1).
     package var code: Int {
@@ -55,6 +57,7 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
       case .degraded: -32012
       case .tooManyTasks: -32013
       case .stopping: -32014
+      case .appUnknown: -32020
       }
     }
   }

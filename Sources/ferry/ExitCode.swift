@@ -31,7 +31,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .failure: "a failure that has no number of its own; the message says which"
     case .usage: "the command line or the request is not valid; nothing was sent"
     case .daemonUnavailable: "the daemon does not run (daemon status) or cannot be reached or started"
-    case .unknownTask: "there is no task with that id"
+    case .unknownTask: "there is no task, or no app, with that id"
     case .network: "name look-up, connection, proxy or network failed"
     case .security: "TLS: no secure connection, or a certificate that is not trusted"
     case .server: "the server's answer: an error status, a refused redirect, no valid HTTP"
@@ -70,7 +70,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .parseError, .invalidRequest, .methodNotFound, .internalError: .failure
     case .versionUnsupported: .daemonUnavailable
     case .invalidParameters, .invalidURL: .usage
-    case .taskUnknown: .unknownTask
+    case .taskUnknown, .appUnknown: .unknownTask
     case .destinationClaimed, .destinationUnusable, .destinationExists: .destination
     case .sourceMissing, .sourceUnusable: .source
     case .sessionInUse, .sessionUnknown, .sessionInvalidated, .degraded, .tooManyTasks, .stopping: .refused

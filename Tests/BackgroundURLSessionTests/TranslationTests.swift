@@ -49,6 +49,14 @@ struct FailureTranslationTests {
     #expect(FailureTranslation.error(of: ScriptedDaemon.snapshot(state: "succeeded")) == nil)
     #expect(FailureTranslation.error(of: ScriptedDaemon.snapshot(state: "failed"))?.code == .unknown)
     #expect(FailureTranslation.error(of: ScriptedDaemon.snapshot(state: "cancelled"))?.code == .cancelled)
+    var quit = ScriptedDaemon.snapshot(state: "cancelled")
+    quit.cancelCause = "forceQuit"
+    let error = FailureTranslation.error(of: quit)
+    #expect(error?.code == .cancelled)
+    #expect(error?.backgroundTaskCancelledReason == .userForceQuitApplication)
+    #expect(error?.userInfo[NSURLErrorBackgroundTaskCancelledReasonKey] as? Int == 0)
+    quit.cancelCause = "requested"
+    #expect(FailureTranslation.error(of: quit)?.backgroundTaskCancelledReason == nil)
   }
 
   @Test("the accessors of resume data and reasons read their keys")

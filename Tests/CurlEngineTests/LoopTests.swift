@@ -35,7 +35,8 @@ extension EngineTests {
         }
         let outcome = Outcome(events)
         #expect(outcome.summary?.held == 30_000_000)
-        #expect(outcome.synced.count >= 2)
+        // At the first 4 MiB; how many follow is a question of speed.
+        #expect(outcome.synced.count >= 1)
         let isSame1 = rig.content() == bytes
         #expect(isSame1)
       }

@@ -87,6 +87,34 @@ extension EngineTests {
       #expect(outcome.isOrdered)
     }
 
+    /// 24 MB/s for two seconds and more, and no sync ends: half a second's worth is all that a reboot may cost.
+    @Test func aSyncThatHangsHoldsASlowServerBackAfterHalfASecond() throws {
+      let counter = Counter()
+      let piece = pattern(1_200_000)
+      let server = ScriptedServer { peer in
+        _ = peer.readHead()
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        while peer.send(piece) {
+          counter.add(piece.count)
+          usleep(50_000)  // sleep: a link of that speed
+        }
+      }
+      let worker = TestWorker()
+      let rig = try EngineRig(worker: worker)
+      worker.hold()
+      let order = rig.order(server.url + "/", timeout: .seconds(20))
+      rig.engine.start(order, part: rig.part(), body: nil)
+      rig.turn(seconds: 3) { _ in false }
+      let counters = rig.events.compactMap { event -> Int64? in
+        if case .progressed(_, let held, _) = event { held } else { nil }
+      }
+      #expect((counters.max() ?? 0) > 6_000_000)
+      // 12 MB in half a second; by bytes alone 48 MiB would be taken.
+      #expect((counters.max() ?? 0) < 30_000_000)
+      rig.engine.stop(order.attempt)
+      worker.release()
+    }
+
     @Test func aSmallFileIsNotSynced() throws {
       let server = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello")
       let rig = try EngineRig()

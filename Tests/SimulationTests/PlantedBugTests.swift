@@ -35,6 +35,8 @@ extension PlantedBug: CustomTestStringConvertible {
     case .weakValidatorTrusted: [.weakComparison, .objectChanges, .dropInBody]
     case .partValidatorIgnored: [.ignoredIfRange, .objectChanges, .dropInBody]
     case .bodyNotHeld: [.objectChanges, .dropInBody]
+    case .launchNotBatched: [.appCrash, .longAbsence]
+    case .budgetNotDoubled: [.appCrash, .longAbsence, .launchedAppDies, .launchFailure]
     case .beginBeforeCommit, .removedBeforeCommit: [.crashInTick, .daemonCrash, .slowStore]
     case .rowBeforeSync, .placedWithoutSync: [.reboot, .dropInBody]
     case .acknowledgeBeforeCommit, .offerBeforeCommit, .ifRangeDropped, .staleAttemptAccepted, .nonRepeatableRetried,
@@ -68,6 +70,8 @@ extension PlantedBug: CustomTestStringConvertible {
     case .keyForgotten: ["one task a key"]
     case .bodyNotHeld: ["the row vouches for what is in the part file"]
     case .impatient: ["no attempt while blocked"]
+    case .launchNotBatched: ["one launch per batch"]
+    case .budgetNotDoubled: ["launch budget kept"]
     }
   }
 }

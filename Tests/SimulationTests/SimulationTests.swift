@@ -55,6 +55,15 @@ import Testing
     #expect(problem.hasPrefix("There is no fault \"rain\"."))
   }
 
+  @Test func theProgramKnowsTheSeedsThatFailedAndItsCommit() {
+    var problem = ""
+    let program = Program(arguments: ["--known", "--commit", "abc1234"], problem: &problem)
+    #expect(program?.runsKnown == true && program?.commit == "abc1234")
+    #expect(Program(arguments: ["--commit"], problem: &problem) == nil)
+    #expect(problem == "--commit needs a name.")
+    #expect(KnownSeeds.all.allSatisfy { !$0.reason.isEmpty && $0.events > 0 })
+  }
+
   @Test func everyDateIsReadAsItWasWritten() {
     for seconds in stride(from: Int64(0), to: 4_000_000_000, by: 86_399 * 97) {
       #expect(HTTPDateText.isUnderstood(seconds), "\(seconds)")
@@ -62,16 +71,7 @@ import Testing
   }
 }
 
-enum KnownSeeds {
-  struct Seed: Sendable, CustomTestStringConvertible {
-    var seed: UInt64
-    var events: Int
-    var testDescription: String { "seed \(seed)" }
-  }
-
-  static let all: [Seed] = [
-    Seed(seed: 3, events: 1500), Seed(seed: 18, events: 1500), Seed(seed: 33, events: 1500),
-    Seed(seed: 98, events: 1500), Seed(seed: 105, events: 2500),
-    Seed(seed: 1017, events: 1500), Seed(seed: 1080, events: 1500),
-  ]
+extension KnownSeeds.Seed: CustomTestStringConvertible {
+  /// The seed and its events.
+  public var testDescription: String { "seed \(seed), \(events) events" }
 }

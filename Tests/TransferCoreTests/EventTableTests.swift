@@ -84,6 +84,10 @@ import Testing
       .openSession(
         SessionKey(app: "", identifier: ""), attach: true, collectsResults: true,
         network: NetworkSettings(maximumConnectionsPerHost: 0)),
+      .app(.register(AppRegistration(id: "app", command: ["/bin/app"]))), .app(.remove("app")), .app(.front("app")),
+      .app(.forceQuit("app")), .app(.attach("app", .background, processID: 1, launch: .min)),
+      .app(.attach("", .foreground, processID: .min, launch: nil)), .app(.changeState("app", .foreground)),
+      .app(.handled("app", session: "s", launch: .max)),
     ] + extreme.map { .update(task, TaskChange(taskDescription: "", priority: 0, earliestBegin: $0)) }
   }
 
@@ -95,6 +99,11 @@ import Testing
       .detailsLoaded(task, nil), .detailsLoaded(TaskID(rawValue: .max), nil), .storeChanged(degraded: "x"),
       .storeChanged(degraded: nil), .finalized(task, .placed(path: "", bytes: .max, sha256: nil)),
       .finalized(TaskID(rawValue: .min), .failed(TransferFailure(.noSpace, .transient, detail: ""))),
+      .app(.connected(app: "app", peer: Bench.peer, processID: 7, launch: .max)),
+      .app(.launched(app: "app", launch: 1, processID: 7)), .app(.launchFailed(app: "x", launch: .min, detail: "")),
+      .app(.exited(app: "app", launch: 1, .unknown, output: "")), .app(.found(app: "app", launch: 1, processID: nil)),
+      .app(.registeredByFiles([])),
+      .app(.registeredByFiles([AppRegistration(id: "app", command: ["/bin/app"], file: "/f.json")])),
     ]
   }
 

@@ -183,6 +183,8 @@ struct ModelStore {
   var entries: [TaskID: TaskEntry] = [:]
   var details: [TaskID: TaskDetails] = [:]
   var deliveries: [DeliveryKey: DeliveryRecord] = [:]
+  var apps: [String: AppRecord] = [:]
+  var launches: [LaunchRecord] = []
   var lastTask = TaskID(rawValue: 0)
   var lastSession = SessionID(rawValue: 0)
 
@@ -236,6 +238,22 @@ struct ModelStore {
       if deliveries.updateValue(record, forKey: key) != nil { return "result \(record.number) is added twice" }
     case .removeDelivery(let session, let number):
       deliveries[DeliveryKey(session: session, number: number)] = nil
+    case .app(let change): return apply(change)
+    }
+    return nil
+  }
+
+  private mutating func apply(_ change: AppChange) -> String? {
+    switch change {
+    case .put(let record): apps[record.registration.id] = record
+    case .remove(let id):
+      apps[id] = nil
+      launches.removeAll { $0.app == id }
+    case .putLaunch(let launch):
+      if apps[launch.app] == nil { return "launch \(launch.number) is of no app" }
+      launches.removeAll { $0.app == launch.app && $0.number == launch.number }
+      launches.append(launch)
+    case .removeLaunch(let app, let number): launches.removeAll { $0.app == app && $0.number == number }
     }
     return nil
   }
@@ -260,6 +278,8 @@ struct ModelStore {
         return entry
       },
       deliveries: deliveries.values.sorted { ($0.session, $0.number) < ($1.session, $1.number) }, keys: keys,
-      claims: claims, lastTaskID: lastTask, lastSessionID: lastSession)
+      claims: claims, apps: apps.values.sorted { $0.registration.id < $1.registration.id },
+      launches: launches.sorted { ($0.app, $0.number) < ($1.app, $1.number) },
+      lastTaskID: lastTask, lastSessionID: lastSession)
   }
 }

@@ -148,7 +148,7 @@ extension ModelShell {
     case .ended(let attempt, _, _): wires.removeAll { $0.order.attempt == attempt }
     case .finalized(let id, _): finalizing.removeAll { $0.task == id }
     case .peerLeft: offers = []
-    case .commanded, .progressed, .synced, .storeChanged: break
+    case .commanded, .progressed, .synced, .storeChanged, .app: break
     }
   }
 }
@@ -190,6 +190,7 @@ extension Event {
     case .finalized(_, .placed): "result is placed"
     case .finalized(_, .failed(let failure)): "placing fails: \(failure.code.rawValue)"
     case .storeChanged(let reason): reason == nil ? "store recovers" : "store fails"
+    case .app: "a process of an app changes"
     }
   }
 }
@@ -219,6 +220,7 @@ extension Command {
     case .update: "update"
     case .acknowledge: "acknowledge"
     case .foreground: "client decides"
+    case .app: "app"
     }
   }
 }

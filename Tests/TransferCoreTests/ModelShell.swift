@@ -39,7 +39,7 @@ struct ModelShell: Hashable {
     case .finalize(let order): finalizing.append(order)
     case .offer(_, let record): offers.append(record)
     case .removeFiles(let paths): removedFiles += paths
-    case .reply, .announce, .endSession, .discardPreparation, .foreground: break
+    case .reply, .announce, .endSession, .discardPreparation, .foreground, .app: break
     }
   }
 

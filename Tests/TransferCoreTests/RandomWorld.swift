@@ -111,7 +111,7 @@ struct RandomWorld {
       if store.deliveries[key] != record { faults.append("Result \(record.number) is offered and has no row.") }
       if bench.core.sessions[record.session]?.attached != peer { faults.append("A stranger is offered a result.") }
     case .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize, .reply,
-      .foreground:
+      .foreground, .app:
       break
     }
   }

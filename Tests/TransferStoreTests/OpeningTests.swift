@@ -37,7 +37,9 @@ import TransferCore
 
   /// Databases of every released version still open, with all that was in them.
   @Test(arguments: Migration.all.map(\.version)) func everyVersionUpgrades(_ version: Int64) throws {
-    let old = try TransferStore(path: folder.database, migrations: Migration.all.filter { $0.version <= version })
+    try DatabaseFiles.prepare(folder.database)
+    let old = try Connection(path: folder.database)
+    try OpenDatabase.configure(old, Migration.all.filter { $0.version <= version })
     old.close()
     try folder.tamper(
       """

@@ -12,7 +12,8 @@ enum Samples {
           collectsResults: true,
           network: WireNetwork(
             httpProxy: "http://p:1", httpsProxy: "http://p:2", noProxy: "localhost,.x", certificateFile: "/ca.pem",
-            maximumConnectionsPerHost: 4)))
+            maximumConnectionsPerHost: 4),
+          sendsLaunchEvents: false))
     case .sessionClose: .sessionClose(SessionCloseParameters(session: 1))
     case .sessionInvalidate: .sessionInvalidate(SessionInvalidateParameters(session: 1, cancel: true))
     case .taskEnqueue: .taskEnqueue(TaskEnqueueParameters(session: 1, tasks: [specification, bareSpecification]))
@@ -28,6 +29,18 @@ enum Samples {
     case .deliveryAcknowledge: .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: 1, numbers: [1, 2, 3]))
     case .daemonStatus: .daemonStatus(EmptyParameters())
     case .daemonStop: .daemonStop(EmptyParameters())
+    case .appRegister:
+      .appRegister(
+        AppRegisterParameters(
+          app: "org.example", command: ["/bin/x", "-a", "é \"q\""], taskIdentifiers: ["t"], backgroundModes: ["fetch"]))
+    case .appList: .appList(EmptyParameters())
+    case .appShow: .appShow(AppParameters(app: "a"))
+    case .appRemove: .appRemove(AppParameters(app: "b"))
+    case .appFront: .appFront(AppParameters(app: "c"))
+    case .appForceQuit: .appForceQuit(AppParameters(app: "d"))
+    case .appAttach: .appAttach(AppAttachParameters(app: "e", state: "background", launch: 7))
+    case .appState: .appState(AppStateParameters(app: "f", state: "foreground"))
+    case .appHandled: .appHandled(AppHandledParameters(app: "g", session: "s", launch: 8))
     }
   }
 
@@ -42,6 +55,7 @@ enum Samples {
     case .delivery: .delivery(DeliveryNotice(session: 1, number: 2, kind: "completion", task: snapshot))
     case .sessionEnded: .sessionEnded(SessionEndedNotice(session: 1))
     case .goodbye: .goodbye(GoodbyeNotice(reason: "stopping"))
+    case .appWake: .appWake(AppWakeNotice(app: "a", session: "s\n", launch: 3, reason: "challenge"))
     }
   }
 
@@ -95,6 +109,7 @@ enum Samples {
     task.pin = "reflink"
     task.finishedMilliseconds = 13
     task.nextAttemptMilliseconds = 14
+    task.cancelCause = "forceQuit"
     return task
   }
 }

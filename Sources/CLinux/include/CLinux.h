@@ -39,6 +39,9 @@ int clinux_epoll_wait(int poller, struct clinux_event *_Nonnull events, int capa
 int clinux_boot_timer(void);
 int clinux_boot_timer_arm(int timer, int64_t nanoseconds);
 
+/* Gives free pages of the heap back, and the mapping of the program's own code, which is read in again by need. */
+void clinux_give_memory_back(void);
+
 /* Files. */
 int clinux_openat2_beneath(int directory, const char *_Nonnull name, int flags, unsigned mode);
 int clinux_open_directory_path(const char *_Nonnull path);

@@ -93,7 +93,7 @@ final class WireStream: @unchecked Sendable {
   private func takeLines() {
     var start = 0
     while let newline = received[max(start, scanned)...].firstIndex(of: 0x0A) {
-      if newline > start { take(line: Data(received[start..<newline])) }
+      if newline > start { take(line: received[start..<newline]) }
       start = newline + 1
       scanned = start
       if ending != nil { break }
@@ -105,7 +105,7 @@ final class WireStream: @unchecked Sendable {
     }
   }
 
-  private func take(line: Data) {
+  private func take(line: ArraySlice<UInt8>) {
     do {
       let message = try WireCoding.decodeMessage(line)
       if case .unknownNotification = message { return }

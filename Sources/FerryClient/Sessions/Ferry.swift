@@ -57,6 +57,9 @@ public final class Ferry: Sendable {
 public struct SessionOptions: Hashable, Sendable {
   /// 1 … 64; nil: 6.
   public var maximumConnectionsPerHost: Int?
+  /// True: when all tasks of the session have ended and nobody collects their results, the daemon launches the app, if
+  /// it is registered (`ferry app register`). The last value that was given counts. True by default.
+  public var sendsLaunchEvents = true
   /// Every member at its default.
   public init() {}
 }
@@ -88,7 +91,8 @@ final class Hub: Sendable {
     let connection = try await connection()
     let parameters = SessionOpenParameters(
       app: app, identifier: identifier, attach: true, collectsResults: true,
-      network: .fromEnvironment(environment, maximumConnectionsPerHost: options.maximumConnectionsPerHost))
+      network: .fromEnvironment(environment, maximumConnectionsPerHost: options.maximumConnectionsPerHost),
+      sendsLaunchEvents: options.sendsLaunchEvents)
     let core = SessionCore(connection: connection, parameters: parameters)
     guard router.add(core) else {
       throw FerryError(.sessionInUse, "this program has the session \(identifier.debugDescription) open already")
@@ -239,7 +243,9 @@ final class SessionRouter: Sendable {
       guard !sessions.contains(where: { $0.knows(notice.id) }) else { break }
       ask(for: notice.id, sessions)
       return
-    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .delivery, .sessionEnded, .goodbye: break
+    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .delivery, .sessionEnded, .goodbye,
+      .appWake:
+      break
     }
     for core in sessions { core.handle(notification) }
     if case .sessionEnded(let notice) = notification {

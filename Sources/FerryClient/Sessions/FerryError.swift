@@ -97,6 +97,7 @@ extension FerryError {
       case .sessionUnknown: .sessionUnknown
       case .sessionInvalidated: .sessionInvalidated
       case .taskUnknown: .taskUnknown
+      case .appUnknown: .invalidArgument
       case .invalidURL: .invalidURL
       case .destinationClaimed: .destinationClaimed
       case .destinationUnusable: .destinationUnusable

@@ -102,7 +102,9 @@ final class SessionCore: Sendable {
       return
     }
     switch kind {
-    case .file, .body: state.withLock { $0.held[snapshot.id, default: []].append(notice.number) }
+    case .file, .body:
+      state.withLock { $0.held[snapshot.id, default: []].append(notice.number) }
+      resumeWaiters(TaskStatus(snapshot))
     case .completion:
       let numbers = state.withLock { ($0.held.removeValue(forKey: snapshot.id) ?? []) + [notice.number] }
       let task = TaskStatus(snapshot)

@@ -117,7 +117,7 @@ package struct SessionMirror: Sendable {
       return tasks[notice.id] == nil ? [] : [.bytes(task: notice.id, base64: notice.bytes)]
     case .delivery(let notice): return delivered(notice)
     case .sessionEnded(let notice): return notice.session == session ? [.ended] : []
-    case .taskRemoved, .goodbye: return []
+    case .taskRemoved, .goodbye, .appWake: return []
     }
   }
 

@@ -32,8 +32,9 @@ extension Core {
 
   private mutating func carryOut(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
     switch command {
-    case .openSession(let key, let attach, let collects, let network):
-      open(key, attach: attach, collects: collects, network: network, token, now)
+    case .openSession(let key, let attach, let collects, let network, let sendsLaunchEvents):
+      open(
+        key, attach: attach, collects: collects, network: network, sendsLaunchEvents: sendsLaunchEvents, token, now)
     case .closeSession(let id):
       if sessions[id]?.attached == token.peer { release(id, now) }
       effects.append(.reply(token, .done))
@@ -51,6 +52,7 @@ extension Core {
       retireIfEmpty(id)
       effects.append(.reply(token, .done))
     case .foreground(let command): carryOut(command, token, now)
+    case .app(let command): carryOut(command, token, now)
     }
   }
 
@@ -77,8 +79,8 @@ extension Core {
   // MARK: Sessions
 
   private mutating func open(
-    _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, _ token: RequestToken,
-    _ now: ClockReading
+    _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, sendsLaunchEvents: Bool,
+    _ token: RequestToken, _ now: ClockReading
   ) {
     let known = sessions[key]
     if let known, let cell = sessions[known] {
@@ -93,6 +95,9 @@ extension Core {
     }
     let id = known ?? makeSession(key, collects: collects, network: network)
     guard let cell = sessions[id] else { return }
+    if cell.record.sendsLaunchEvents != sendsLaunchEvents {
+      sessions.update(id) { $0.record.sendsLaunchEvents = sendsLaunchEvents }
+    }
     effects.append(
       .reply(token, .sessionOpened(id, nextTaskNumber: cell.record.nextTaskNumber, isNew: known == nil)))
     guard attach else { return }
@@ -100,6 +105,7 @@ extension Core {
       $0.attached = token.peer
       $0.deliveries.rewind()
     }
+    noteAttachment(id, token.peer, now)
     offerMore(id)
     wakeDataTasks(of: id, now)
   }
@@ -146,7 +152,7 @@ extension Core {
     }
     var intake = Intake(session: id, slots: [])
     var orders: [PrepareOrder] = []
-    for draft in drafts {
+    for draft in inBackground(drafts, of: session.record.key.app, by: token.peer, now) {
       if let existing = existing(draft.key, in: id) {
         intake.slots.append(.settled(existing))
         continue
@@ -390,6 +396,7 @@ extension Core {
 
   mutating func setState(_ state: TaskState, of id: TaskID) {
     tasks[id]?.entry.state = state
+    if state == .asking, let session = tasks[id]?.entry.session { noteAsking(id, session) }
     touch(id)
     effects.append(.announce(id, .state))
   }
@@ -403,7 +410,8 @@ extension Command {
     case .update(let id, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
     case .foreground(.follow(let id, _)), .foreground(.keepRedirect(let id, _)): [id]
-    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge, .foreground(.open): []
+    case .app(.forceQuit(let app)): core.sessionIDs(of: app).flatMap { core.taskIDs(of: $0) }
+    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge, .foreground(.open), .app: []
     }
   }
 }

@@ -50,11 +50,11 @@ extension Core {
     switch record.kind {
     case .file:
       details[id]?.progress.filePath = nil
-      if details[id] != nil { touch(id, progress: true) }
+      if isResident(id) { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .body:
       details[id]?.progress.bodyPath = nil
-      if details[id] != nil { touch(id, progress: true) }
+      if isResident(id) { touch(id, progress: true) }
       effects.append(.removeFiles([managedPath(id, app: app)]))
     case .completion: forget(id, now, isCollected: true)
     case .finishEvents: break
@@ -63,7 +63,9 @@ extension Core {
 
   /// When the last task of a session has ended and results were queued, the app is told that this was all.
   mutating func settleSession(_ session: SessionID, _ now: ClockReading) {
-    guard let cell = sessions[session], cell.unfinished == 0, cell.record.owesFinishEvents else { return }
+    guard let cell = sessions[session], cell.unfinished == 0 else { return }
+    markForLaunch(session)
+    guard cell.record.owesFinishEvents else { return }
     sessions.update(session) { $0.record.owesFinishEvents = false }
     queue(.finishEvents, nil, session, now)
     offerMore(session)
@@ -92,6 +94,7 @@ extension Core {
       $0.attached = nil
       $0.detachedAt = now.boot
     }
+    markForLaunch(session)
     var hasDataTasks = false
     for id in taskIDs(of: session) {
       guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
@@ -140,7 +143,8 @@ extension Command {
   /// What a client asked for in the moment it left still counts, where it is a decision and not a question.
   var outlivesItsClient: Bool {
     switch self {
-    case .openSession, .closeSession, .foreground: false
+    case .openSession, .closeSession, .foreground, .app(.attach), .app(.changeState): false
+    case .app(.register), .app(.remove), .app(.front), .app(.forceQuit), .app(.handled): true
     case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: true
     }
   }

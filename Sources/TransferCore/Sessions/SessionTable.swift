@@ -10,6 +10,8 @@ package struct SessionCell: Hashable, Sendable {
   /// All tasks, finished ones included.
   package var taskCount = 0
   package var isDirty = false
+  /// Tasks that asked for an answer, some of which may have got it.
+  var asking: [TaskID] = []
 
   package init(record: SessionRecord) { self.record = record }
 }
@@ -31,15 +33,14 @@ package struct SessionTable: Hashable, Sendable {
 
   /// Changes a session; the change of its record is written at the end of the tick.
   mutating func update(_ id: SessionID, isStored: Bool = true, _ body: (inout SessionCell) -> Void) {
-    guard var cell = cells.removeValue(forKey: id) else { return }
-    let before = cell.unfinished
-    body(&cell)
-    unfinishedCount += cell.unfinished - before
-    if isStored, !cell.isDirty {
-      cell.isDirty = true
+    guard let index = cells.index(forKey: id) else { return }
+    let before = cells.values[index].unfinished
+    body(&cells.values[index])
+    unfinishedCount += cells.values[index].unfinished - before
+    if isStored, !cells.values[index].isDirty {
+      cells.values[index].isDirty = true
       dirty.append(id)
     }
-    cells[id] = cell
   }
 
   mutating func insert(_ cell: SessionCell, isStored: Bool) {

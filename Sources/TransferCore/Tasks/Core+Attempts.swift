@@ -32,7 +32,7 @@ extension Core {
     // A request that may not be repeated must be on record before it leaves; the others need no row for that.
     if tasks[id]?.entry.isRepeatable == false { touch(id) }
     effects.append(.announce(id, .state))
-    if details[id] != nil { open(id) } else { load(id) }
+    if isResident(id) { open(id) } else { load(id) }
   }
 
   /// Asks for the details of a task, and of those behind it in its line: else each of them would wait for the store
@@ -41,7 +41,7 @@ extension Core {
     if !prefetched.contains(id) { effects.append(.loadDetails(id)) }
     guard let lane = tasks[id]?.lane, prefetched.count < Limits.prefetchedDetails / 2 else { return }
     for next in admission.upcoming(lane, Limits.prefetchedDetails)
-    where details[next] == nil && tasks[next]?.entry.state == .waiting && prefetched.insert(next).inserted {
+    where !isResident(next) && tasks[next]?.entry.state == .waiting && prefetched.insert(next).inserted {
       effects.append(.loadDetails(next))
     }
   }
@@ -67,8 +67,8 @@ extension Core {
     }
     if let loaded {
       // What is in memory is newer than what was read.
-      if details[id] == nil { keepResident(id, loaded) }
-    } else if details[id] == nil {
+      if !isResident(id) { keepResident(id, loaded) }
+    } else if !isResident(id) {
       unreadable.insert(id)
     }
     // What the restart means for the task comes first: a command must not find it on a wire that is no more.

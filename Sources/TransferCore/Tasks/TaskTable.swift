@@ -55,6 +55,14 @@ package struct TaskTable: Hashable, Sendable {
     }
   }
 
+  /// Notes that the row of a task must be written, `progress` also its second half. True when that is news.
+  mutating func noteDirt(of id: TaskID, progress: Bool) -> Bool {
+    guard let index = index(of: id), let wasDirty = cells[index]?.isDirty else { return false }
+    cells[index]?.isDirty = true
+    if progress { cells[index]?.isProgressDirty = true }
+    return !wasDirty
+  }
+
   /// Adds a task whose id is new. Ids only grow, so its place is at the end or, where its files took longer to look at
   /// than its successors', close to it.
   package mutating func insert(_ cell: TaskCell) {

@@ -50,10 +50,13 @@ package struct SessionRecord: Hashable, Sendable {
   package var owesFinishEvents: Bool
   /// Not stored: what is stored is a background session.
   package var conduct = SessionConduct.background
+  /// The app is launched when results wait and nobody is attached.
+  package var sendsLaunchEvents: Bool
 
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
-    isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false
+    isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false,
+    sendsLaunchEvents: Bool = true
   ) {
     self.id = id
     self.key = key
@@ -63,6 +66,7 @@ package struct SessionRecord: Hashable, Sendable {
     self.nextTaskNumber = nextTaskNumber
     self.nextDelivery = nextDelivery
     self.owesFinishEvents = owesFinishEvents
+    self.sendsLaunchEvents = sendsLaunchEvents
   }
 }
 
@@ -106,6 +110,7 @@ package enum StoreChange: Hashable, Sendable {
   case removeTask(TaskID)
   case addDelivery(DeliveryRecord)
   case removeDelivery(SessionID, DeliveryNumber)
+  case app(AppChange)
 }
 
 /// All that a daemon needs to go on where its predecessor ended.
@@ -119,6 +124,9 @@ package struct StoredState: Hashable, Sendable {
   package var keys: [TaskKey]
   /// Destination paths of the tasks that have not finished: no two tasks may write to one.
   package var claims: [DestinationClaim]
+  package var apps: [AppRecord]
+  /// In order of app, then number.
+  package var launches: [LaunchRecord]
   /// Highest ids ever given; ids are never used twice.
   package var lastTaskID: TaskID
   package var lastSessionID: SessionID
@@ -127,7 +135,8 @@ package struct StoredState: Hashable, Sendable {
 
   package init(
     sessions: [SessionRecord] = [], tasks: [TaskEntry] = [], deliveries: [DeliveryRecord] = [], keys: [TaskKey] = [],
-    claims: [DestinationClaim] = [], lastTaskID: TaskID = TaskID(rawValue: 0),
+    claims: [DestinationClaim] = [], apps: [AppRecord] = [], launches: [LaunchRecord] = [],
+    lastTaskID: TaskID = TaskID(rawValue: 0),
     lastSessionID: SessionID = SessionID(rawValue: 0),
     quarantined: [QuarantinedRow] = []
   ) {
@@ -136,6 +145,8 @@ package struct StoredState: Hashable, Sendable {
     self.deliveries = deliveries
     self.keys = keys
     self.claims = claims
+    self.apps = apps
+    self.launches = launches
     self.lastTaskID = lastTaskID
     self.lastSessionID = lastSessionID
     self.quarantined = quarantined

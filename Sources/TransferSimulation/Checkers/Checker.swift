@@ -44,6 +44,10 @@ enum Fact {
   /// The store refused a change of the core's.
   case rejected(String)
   case daemonDied(isReboot: Bool)
+  /// The daemon's shell begins to start an app.
+  case launchOrdered(LaunchOrder)
+  /// A person's process of the app came, or came to the front.
+  case appOpened(String)
   case daemonStarted
   case ticked
   /// Faults have stopped, and everything had time to end.

@@ -158,6 +158,13 @@ final class OrphanChecker: Checker {
     return span.version >= 0 && span.offset == 0 && span.length == world.servers.versions[Int(span.version)].length
   }
 
+  /// "name (1)" beside a "name" that is not a stranger's. Files called "shared" are the wish of more than one task.
+  private func isSecondCopy(_ path: String, _ world: Simulation) -> Bool {
+    guard path.hasSuffix(")"), !path.contains("/shared-") else { return false }
+    let name = path.prefix { $0 != "(" }.dropLast()
+    return world.disk.names[String(name)]?.content.spans.first?.version != Span.foreign
+  }
+
   private func judge(_ path: String, _ world: Simulation) -> String? {
     guard let inode = world.disk.names[path] else { return nil }
     if path.hasPrefix(Places.home) {
@@ -167,7 +174,7 @@ final class OrphanChecker: Checker {
         if inode.content.spans.first?.version == Span.foreign { return nil }
         // A daemon that died between placing and recording, and a task that ended otherwise before it was tried again,
         // leave a whole file. A second copy of one is a fault all the same.
-        if isWhole(inode.content, world), !path.hasSuffix(")") || path.contains("/shared-") {
+        if isWhole(inode.content, world), !isSecondCopy(path, world) {
           world.coverage.note(.placedAndUntold)
           return nil
         }

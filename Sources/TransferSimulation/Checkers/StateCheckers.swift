@@ -50,6 +50,7 @@ enum Checkers {
       AcceptedWorkChecker(), OutcomeChecker(), KeyChecker(), RefusalChecker(), AtMostOnceChecker(), DeliveryChecker(),
       ContentChecker(), PublishedFileChecker(), OrphanChecker(), SlotChecker(), BlockedAttemptChecker(),
       RequestChecker(), VouchChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
+      LaunchBudgetChecker(), LaunchBatchChecker(),
     ]
   }
 }

@@ -44,7 +44,7 @@ final class AcceptedWorkChecker: Checker {
       let isExpired =
         finishedAt[id].map { max(world.wall, world.latestWall) - $0 >= Limits.retention - .seconds(60) } ?? false
       if !removable.contains(id), !isExpired { return "task \(id) was forgotten, and nobody asked for that" }
-    case .putSession, .removeSession, .removeDelivery: break
+    case .putSession, .removeSession, .removeDelivery, .app: break
     }
     return nil
   }
@@ -128,7 +128,7 @@ final class RefusalChecker: Checker {
       case .sessionInvalidated: continue
       case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable,
         .degraded,
-        .tooManyTasks, .invalidParameters:
+        .tooManyTasks, .invalidParameters, .appUnknown:
         break
       }
       return "\(draft.key ?? "a task") was refused: \(refusal.name): \(refusal.message)"

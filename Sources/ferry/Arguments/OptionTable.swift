@@ -7,6 +7,9 @@ enum OptionName: String, CaseIterable, Hashable, Sendable {
   case request
   case noIdempotencyKey = "no-idempotency-key"
   case all, unfinished, json, lines, help
+  case exec
+  case taskIdentifier = "task-identifier"
+  case backgroundMode = "background-mode"
 }
 
 /// One row of a command's table: it drives the parsing, the help text and the error messages.
@@ -16,6 +19,8 @@ struct OptionRow: Sendable {
   /// What stands for the value in the help ("FILE"); nil for an option without a value.
   var value: String?
   var isRepeatable = false
+  /// What follows its value are operands, whatever they look like.
+  var endsOptions = false
   var help: String
 
   var label: String { "--\(name.rawValue)" }
@@ -71,6 +76,10 @@ struct ArgumentParser: Sendable {
         throw .usage("\(row.label) is given twice.")
       }
       parsed.add(try value(of: row, attached: attached, rest: &rest), for: row.name)
+      if row.endsOptions {
+        parsed.operands += rest
+        break
+      }
     }
     if !parsed.has(.help) { try checkCount(parsed.operands) }
     return parsed

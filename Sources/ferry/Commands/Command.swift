@@ -26,16 +26,16 @@ struct Command: Sendable {
 
 /// All commands, in the order of the help. Parsing, help and spelling hints read this table and nothing else.
 enum CommandTable {
-  static let all: [Command] = [
-    GetCommand.command, PutCommand.command,
-    ReadingCommands.list, ReadingCommands.show, ReadingCommands.why,
-    WaitCommand.command,
-    ControlCommands.cancel, ControlCommands.pause, ControlCommands.resume, ControlCommands.remove,
-    DaemonCommands.status, DaemonCommands.start, DaemonCommands.stop, DaemonCommands.log,
-    HelpCommand.command,
-  ]
+  static let all: [Command] =
+    [
+      GetCommand.command, PutCommand.command,
+      ReadingCommands.list, ReadingCommands.show, ReadingCommands.why,
+      WaitCommand.command,
+      ControlCommands.cancel, ControlCommands.pause, ControlCommands.resume, ControlCommands.remove,
+      DaemonCommands.status, DaemonCommands.start, DaemonCommands.stop, DaemonCommands.log,
+    ] + AppCommands.all + [HelpCommand.command]
 
-  static let groups = ["daemon"]
+  static let groups = ["app", "daemon"]
 
   /// The first words that a person may type.
   static var firstWords: [String] {

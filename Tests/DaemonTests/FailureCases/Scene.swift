@@ -255,7 +255,7 @@ final class Scene: Sendable {
         state.progress.append(notice)
       case .taskResumed(let notice): state.resumptions.append(notice)
       case .delivery(let notice): state.deliveries.append(notice)
-      case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye: break
+      case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye, .appWake: break
       }
     }
     condition.broadcast()

@@ -2,15 +2,17 @@
 """A client of ferryd in Python's standard library, written from docs/Protocol.md alone.
 
     protocol_client.py run [--app ID] [--session NAME] [--to FILE] [--sha256 HEX] [--key KEY] [--upload FILE]
-                           [--no-acknowledge] [--timeout SECONDS] URL...
+                           [--data] [--linger SECONDS] [--no-acknowledge] [--timeout SECONDS] URL...
         opens a session, enqueues a task for each URL, follows them, collects and acknowledges their results
-    protocol_client.py collect [--app ID] [--session NAME] [--count N] [--no-acknowledge] [--timeout SECONDS]
+    protocol_client.py collect [--app ID] [--session NAME] [--count N] [--linger SECONDS] [--no-acknowledge]
+                               [--timeout SECONDS]
         attaches and collects what waits, until N completions came or finishEvents did
     protocol_client.py list                  all tasks, page by page
     protocol_client.py watch ID...           follows tasks until each has ended
     protocol_client.py call METHOD [PARAMS]  one request; prints its reply
     protocol_client.py raw                   sends standard input as it is, prints what comes until the daemon closes
 
+A result is looked at (its file's SHA-256 is told) and kept for --linger before it is acknowledged, as an app does.
 Prints one JSON object a line. Exit status: 0 all succeeded, 1 a task failed or was cancelled, 2 an error reply, 3 no daemon,
 4 the time is over.
 """
@@ -18,6 +20,7 @@ Prints one JSON object a line. Exit status: 0 all succeeded, 1 a task failed or 
 import argparse
 import base64
 import collections
+import hashlib
 import json
 import os
 import socket
@@ -193,7 +196,7 @@ def open_session(daemon, options):
 
 
 def specification(url, options, index):
-    task = {"kind": "upload" if options.upload else "download", "url": url}
+    task = {"kind": "upload" if options.upload else "data" if options.data else "download", "url": url}
     if options.upload:
         task["source"] = os.path.realpath(options.upload)
     if options.to:
@@ -220,7 +223,9 @@ def collect(daemon, session, options, wanted):
             continue
         handled.add(params["number"])
         task = params.get("task", {})
-        emit(event="delivery", number=params["number"], kind=params["kind"], task=task)
+        emit(event="delivery", number=params["number"], kind=params["kind"], task=task, sha256=digest(task.get("file")))
+        if options.linger:
+            time.sleep(options.linger)
         if not options.no_acknowledge:
             daemon.call("delivery.acknowledge", {"session": session, "numbers": [params["number"]]})
             emit(event="acknowledged", number=params["number"])
@@ -229,6 +234,16 @@ def collect(daemon, session, options, wanted):
         if params["kind"] == "finishEvents" and wanted is None:
             break
     return states
+
+
+def digest(path):
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def tell(message):
@@ -296,11 +311,13 @@ def main():
     session.add_argument("--app", default="protocol-client")
     session.add_argument("--session", default="default")
     session.add_argument("--no-acknowledge", action="store_true")
+    session.add_argument("--linger", type=float, default=0.0)
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("run", parents=[common, session])
     for name in ("--to", "--sha256", "--key", "--upload"):
         command.add_argument(name)
+    command.add_argument("--data", action="store_true")
     command.add_argument("urls", nargs="+")
     command = commands.add_parser("collect", parents=[common, session])
     command.add_argument("--count", type=int)

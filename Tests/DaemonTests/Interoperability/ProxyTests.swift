@@ -4,16 +4,17 @@ import Testing
 import WireProtocol
 
 extension InteroperabilityTests {
-  /// tinyproxy before nginx: a request as a proxy wants it for http, a tunnel for https; both continue after a cut.
-  @Test(arguments: WebServer.Transport.allCases) func throughAProxy(_ transport: WebServer.Transport) throws {
-    guard WebServer.Kind.nginx.program != nil, Tinyproxy.program != nil else {
-      print("SKIPPED: nginx or tinyproxy is not installed (apt-get install nginx-light tinyproxy)")
+  /// A proxy before nginx: a request as a proxy wants it for http, a tunnel for https; both continue after a cut.
+  @Test(arguments: ProxyServer.Kind.allCases, WebServer.Transport.allCases)
+  func throughAProxy(_ kind: ProxyServer.Kind, _ transport: WebServer.Transport) throws {
+    guard WebServer.Kind.nginx.program != nil, kind.program != nil else {
+      print("SKIPPED: nginx or \(kind) is not installed (apt-get install nginx-light \(kind))")
       return
     }
     let server = try WebServer(.nginx, transport)
     defer { server.end() }
     try server.put("whole.bin", InteroperabilityBench.content(12_000_000, seed: 4))
-    let proxy = try Tinyproxy()
+    let proxy = try ProxyServer(kind)
     defer { proxy.end() }
     // The relay stands between the client and the proxy, so that the cut falls into the tunnel.
     let relay = try Relay(to: proxy.port, limit: 5_000_000)
@@ -55,24 +56,25 @@ extension InteroperabilityTests {
   }
 }
 
-/// A small proxy for http, and for https by CONNECT.
-final class Tinyproxy {
-  static let program = ["/usr/bin/tinyproxy", "/usr/sbin/tinyproxy"].first(where: Shell.isExecutable)
+/// A proxy of the distribution for http, and for https by CONNECT.
+final class ProxyServer {
+  enum Kind: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case tinyproxy, squid
+    var testDescription: String { rawValue }
 
-  let port: UInt16
-  private let reserved: ReservedPort
-  private let folder: String
-  private let running: Program
+    var program: String? { ["/usr/bin/\(rawValue)", "/usr/sbin/\(rawValue)"].first(where: Shell.isExecutable) }
 
-  init() throws {
-    folder = "/tmp/ferry-proxy-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
-    try Files.makePrivateDirectory(folder)
-    reserved = try ReservedPort()
-    port = reserved.number
-    let path = folder + "/tinyproxy.conf"
-    do {
-      let file = try Files.createPrivate(path)
-      let text = """
+    var arguments: [String] {
+      switch self {
+      case .tinyproxy: ["-d", "-c"]
+      case .squid: ["-N", "-d", "1", "-f"]
+      }
+    }
+
+    func configuration(port: UInt16, folder: String) -> String {
+      switch self {
+      case .tinyproxy:
+        """
         Port \(port)
         Listen 127.0.0.1
         Timeout 600
@@ -82,12 +84,50 @@ final class Tinyproxy {
         Allow 127.0.0.1
 
         """
-      try Syscall.writeAll(file.raw, Array(text.utf8).span, at: 0)
+      case .squid:
+        // It is itself that is of interest, and not its cache.
+        """
+        http_port 127.0.0.1:\(port)
+        http_access allow localhost
+        http_access deny all
+        cache deny all
+        memory_cache_shared off
+        pid_filename \(folder)/pid
+        cache_log \(folder)/log
+        access_log none
+        coredump_dir \(folder)
+        visible_hostname localhost
+        pinger_enable off
+        max_filedescriptors 1024
+        shutdown_lifetime 0 seconds
+
+        """
+      }
     }
-    let program = try #require(Self.program)
-    running = try Program(program, ["-d", "-c", path], environment: ["PATH": "/usr/bin:/bin"], folder: folder)
-    try eventually("tinyproxy listens: \(running.errorText) \(running.outputText)") {
-      if let status = running.status { throw Late("tinyproxy ended: \(status) \(running.errorText)") }
+  }
+
+  let port: UInt16
+  private let reserved: ReservedPort
+  private let folder: String
+  private let running: Program
+
+  init(_ kind: Kind) throws {
+    folder = "/tmp/ferry-proxy-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
+    try Files.makePrivateDirectory(folder)
+    // squid gives up the right of root to write here.
+    try #require(unsafe chmod(folder, 0o777) == 0)
+    reserved = try ReservedPort()
+    port = reserved.number
+    let path = folder + "/\(kind).conf"
+    do {
+      let file = try Files.createPrivate(path)
+      try Syscall.writeAll(file.raw, Array(kind.configuration(port: port, folder: folder).utf8).span, at: 0)
+    }
+    let program = try #require(kind.program)
+    running = try Program(
+      program, kind.arguments + [path], environment: ["PATH": "/usr/bin:/bin:/usr/sbin:/sbin"], folder: folder)
+    try eventually("\(kind) listens: \(running.errorText) \(running.outputText)") {
+      if let status = running.status { throw Late("\(kind) ended: \(status) \(running.errorText)") }
       return try Relay.canConnect(to: port)
     }
   }

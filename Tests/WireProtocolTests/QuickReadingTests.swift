@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+import WireProtocol
+
+/// The reader of frequent messages must read what the general decoder reads, and accept nothing else.
+@Suite struct QuickReadingTests {
+  static let requests: [String] = [
+    #"{"jsonrpc":"2.0","id":5,"method":"delivery.acknowledge","params":{"session":3,"numbers":[9223372036854775807]}}"#,
+    #"{"jsonrpc": "2.0", "id": null, "method": "delivery.acknowledge", "params": {"numbers": [], "session": -3}}"#,
+    #"{"method":"task.enqueue","params":{"session":1,"tasks":[{"kind":"download","url":"http://a/\u0041\/\"\\","#
+      + #""destination":"/tmp/ü","collision":null,"headers":[["A","b"],["C",""]],"priority":0.25,"key":"k","#
+      + #""isSuspended":true,"earliestBeginMilliseconds":17},{"url":"u","kind":"download"}]},"jsonrpc":"2.0","id":1}"#,
+    #"{"jsonrpc":"2.0","id":1,"method":"task.enqueue","params":{"session":1,"tasks":[{"kind":"download","url":"u","#
+      + #""destination":"/tmp/a\nb","priority":1,"sha256":"ab","statusRule":"any","method":"GET"}]}}"#,
+  ]
+
+  static let messages: [String] = [
+    #"{"jsonrpc":"2.0","id":5,"result":{}}"#,
+    #"{"result": {}, "id": 6, "jsonrpc": "2.0"}"#,
+    #"{"jsonrpc":"2.0","method":"task.progress","params":{"id":1,"received":10,"expected":20,"sent":0}}"#,
+    #"{"jsonrpc":"2.0","method":"delivery","params":{"session":1,"number":8,"kind":"finishEvents"}}"#,
+    #"{"jsonrpc":"2.0","method":"delivery","params":{"session":1,"number":7,"kind":"completion","task":{"id":9,"#
+      + #""session":"s","app":"a","sessionID":1,"number":4,"kind":"download","state":"succeeded","method":"GET","#
+      + #""url":"http://a/","received":5,"expected":5,"sent":0,"attempts":1,"priority":0.5,"createdMilliseconds":3,"#
+      + #""file":"/f","response":{"status":200,"headers":[["ETag","\"x\""]],"url":"http://a/","httpVersion":"1.1"}}}}"#,
+  ]
+
+  private func read(_ line: [UInt8], general: Bool) -> String {
+    do throws(WireCoding.RejectedRequest) {
+      let incoming = general ? try WireCoding.decodeRequest(Data(line)) : try WireCoding.decodeRequest(line[...])
+      return "\(incoming.id ?? -1) \(incoming.request)"
+    } catch {
+      return "refused \(error.error)"
+    }
+  }
+
+  private func hear(_ line: [UInt8], general: Bool) -> String {
+    do throws(WireError) {
+      switch general ? try WireCoding.decodeMessage(Data(line)) : try WireCoding.decodeMessage(line[...]) {
+      case .notification(let notification): return "\(notification)"
+      case .result(let id, let line):
+        return "\(id) \((try? WireCoding.decodeResult(EmptyResult.self, line)).map { "\($0)" } ?? "other")"
+      case .failure(let id, let error): return "\(id ?? -1) \(error)"
+      case .unknownNotification(let method): return method
+      }
+    } catch {
+      return "refused \(error)"
+    }
+  }
+
+  /// Each line, and each with one byte changed, left out or doubled, means the same to both.
+  private func compare(_ line: String, _ read: ([UInt8], Bool) -> String) {
+    let bytes = Array(line.utf8)
+    #expect(read(bytes, false) == read(bytes, true))
+    for index in bytes.indices {
+      for replacement: UInt8 in [0x00, 0x20, 0x22, 0x2D, 0x2E, 0x30, 0x39, 0x5C, 0x5D, 0x65, 0x6E, 0x7B, 0x7D, 0xFF] {
+        var damaged = bytes
+        damaged[index] = replacement
+        #expect(read(damaged, false) == read(damaged, true), "\(String(decoding: damaged, as: UTF8.self))")
+      }
+      var shorter = bytes
+      shorter.remove(at: index)
+      #expect(read(shorter, false) == read(shorter, true), "\(String(decoding: shorter, as: UTF8.self))")
+      var longer = bytes
+      longer.insert(bytes[index], at: index)
+      #expect(read(longer, false) == read(longer, true), "\(String(decoding: longer, as: UTF8.self))")
+    }
+  }
+
+  @Test(arguments: requests) func requestsMeanTheSame(_ line: String) { compare(line) { read($0, general: $1) } }
+  @Test(arguments: messages) func messagesMeanTheSame(_ line: String) { compare(line) { hear($0, general: $1) } }
+
+  @Test func theFrequentOnesAreReadQuickly() throws {
+    for line in Self.messages { #expect(WireCoding.quickMessage(Array(line.utf8)[...]) != nil, "\(line)") }
+    // The third has an escape by number and its method behind its parameters or before: the general decoder's.
+    for index in [0, 1, 3] { #expect(WireCoding.quickRequest(Array(Self.requests[index].utf8)[...]) != nil) }
+    let acknowledgement = ClientRequest.deliveryAcknowledge(DeliveryAcknowledgeParameters(session: 1, numbers: [4]))
+    let line = [UInt8](WireCoding.encodeRequest(id: 3, acknowledgement).dropLast())
+    #expect(WireCoding.quickRequest(line[...])?.request == acknowledgement)
+    let done = [UInt8](WireCoding.encodeResult(id: 3, EmptyResult()).dropLast())
+    #expect(WireCoding.quickMessage(done[...]) != nil)
+  }
+
+  @Test(arguments: ["", "null,", "1.5", "1e3", "01", "-0", "9223372036854775808", "\"1\"", "1 2"])
+  func oddNumbersAreLeftToTheGeneralDecoder(_ number: String) {
+    let parameters = #"{"session":\#(number),"numbers":[1]}"#
+    let line = Array(#"{"jsonrpc":"2.0","id":1,"method":"delivery.acknowledge","params":\#(parameters)}"#.utf8)
+    #expect(WireCoding.quickRequest(line[...]) == nil)
+    #expect(read(line, general: false) == read(line, general: true))
+  }
+}
