@@ -70,7 +70,7 @@ private let page = root.appendingPathComponent("docs/AppleCompatibility.md")
     return lines.joined(separator: "\n") + "\n"
   }
 
-  @Test(arguments: ["BackgroundURLSession", "FerryClient", "LoopbackServer"])
+  @Test(arguments: ["BackgroundURLSession", "AppLifecycle", "FerryClient", "LoopbackServer"])
   func everyPublicDeclarationIsDocumented(module: String) throws {
     let symbols = try PublicSymbol.all(of: module)
     #expect(symbols.count > 50)
