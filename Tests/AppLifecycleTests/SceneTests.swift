@@ -47,7 +47,6 @@ private struct EndlessApp: App {
   var body: some Scene {
     WindowGroup { EmptyView() }
       .backgroundTask(.urlSession) { _ in
-        // sleep: until it is cancelled
         try? await Task.sleep(for: .seconds(3600))  // sleep: until it is cancelled
         let isCancelled = Task.isCancelled
         await MainActor.run { Diary.lines.append("cancelled \(isCancelled)") }

@@ -4,8 +4,8 @@
 //
 // Its author expects: started by a person it becomes active and begins its downloads; when its process is gone and the
 // downloads have ended, it is launched in the background, its scene phase stays `background`, the closure of
-// backgroundTask(.urlSession) runs, gets all results through the session's delegate, and when it returns the app is left
-// alone.
+// backgroundTask(.urlSession) runs, gets all results through the session's delegate, and when it returns the app is
+// left alone.
 
 import AppLifecycle
 

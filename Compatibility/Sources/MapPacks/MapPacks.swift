@@ -3,8 +3,8 @@
 //   MapPacks              (an app has no arguments; the packs' addresses are in packs.txt in its caches folder)
 //
 // Its author expects: the order didFinishLaunching, handleEvents, delegate messages in the order in which they were
-// queued, urlSessionDidFinishEvents; the stored handler is called on the main queue; a launched app is in the background;
-// after the handler it is left alone.
+// queued, urlSessionDidFinishEvents; the stored handler is called on the main queue; a launched app is in the
+// background; after the handler it is left alone.
 
 import AppLifecycle
 

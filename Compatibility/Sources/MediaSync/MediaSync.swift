@@ -2,8 +2,8 @@
 //
 //   MediaSync PHOTO-URL MUSIC-URL
 //
-// Its author expects: each callback comes with the session it belongs to; each session numbers its tasks from 1; each has
-// its own end of events; invalidating one leaves the other alone and ends with didBecomeInvalidWithError(nil).
+// Its author expects: each callback comes with the session it belongs to; each session numbers its tasks from 1; each
+// has its own end of events; invalidating one leaves the other alone and ends with didBecomeInvalidWithError(nil).
 
 import BackgroundURLSession
 import Foundation

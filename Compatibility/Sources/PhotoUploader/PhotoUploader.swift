@@ -3,8 +3,8 @@
 //   PhotoUploader URL FILE…
 //
 // Its author expects: each file's bytes arrive as they are, under the method and headers of the request; the response's
-// body comes through didReceive; cancelling with resume data and uploading again ends well, with or without resume data;
-// progress counts up to the file's size.
+// body comes through didReceive; cancelling with resume data and uploading again ends well, with or without resume
+// data; progress counts up to the file's size.
 
 import BackgroundURLSession
 import Foundation

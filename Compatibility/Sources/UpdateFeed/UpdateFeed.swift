@@ -2,8 +2,8 @@
 //
 //   UpdateFeed URL…
 //
-// Its author expects: events of one task come in order (progress, file, end); a file that is moved inside of the delegate
-// method is whole; the stream ends when the session has become invalid.
+// Its author expects: events of one task come in order (progress, file, end); a file that is moved inside of the
+// delegate method is whole; the stream ends when the session has become invalid.
 
 import BackgroundURLSession
 import Foundation

@@ -2,8 +2,8 @@
 //
 //   bgtool start URL         bgtool upload FILE URL         bgtool status         bgtool resume
 //
-// Its author expects: `start` ends after two seconds and the download goes on; `status` in later processes finds the same
-// task, with its number and description, and a counter that has grown meanwhile; `resume` gets the file and the
+// Its author expects: `start` ends after two seconds and the download goes on; `status` in later processes finds the
+// same task, with its number and description, and a counter that has grown meanwhile; `resume` gets the file and the
 // completion; the server saw one request, without a Range.
 
 import BackgroundURLSession
@@ -23,9 +23,8 @@ final class BackgroundDelegate: NSObject, URLSessionDownloadDelegate, URLSession
   }
 
   func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-    print(
-      "didCompleteWithError task \(task.taskIdentifier) \(task.taskDescription ?? "-") \(error.map { "\($0)" } ?? "nil")"
-    )
+    let outcome = error.map { "\($0)" } ?? "nil"
+    print("didCompleteWithError task \(task.taskIdentifier) \(task.taskDescription ?? "-") \(outcome)")
   }
 
   func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession) {

@@ -1,7 +1,7 @@
 // Unit tests that answer requests themselves, with a URLProtocol in the session's configuration.
 //
-// Their author expects: no request reaches a network; the stub sees method, address, headers and body as they were made; a
-// status, a body and an error of the stub come out of the session as if a server had sent them.
+// Their author expects: no request reaches a network; the stub sees method, address, headers and body as they were
+// made; a status, a body and an error of the stub come out of the session as if a server had sent them.
 
 import BackgroundURLSession
 import Catalogue

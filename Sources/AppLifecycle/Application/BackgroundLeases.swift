@@ -17,9 +17,9 @@
   extension ProcessInfo {
     /// Does something that should not be cut short when the app goes to the background.
     ///
-    /// `block` runs on a concurrent queue of the system, with false; the activity lasts until it returns. When the app's
-    /// time in the background is over before, `block` runs a second time, at the same time, with true, and the first
-    /// must come to its end within 5 s. When the time is over already, it runs once, with true.
+    /// `block` runs on a concurrent queue of the system, with false; the activity lasts until it returns. When the
+    /// app's time in the background is over before, `block` runs a second time, at the same time, with true, and the
+    /// first must come to its end within 5 s. When the time is over already, it runs once, with true.
     ///
     /// - Parameters:
     ///   - reason: for the line that names who did not end.

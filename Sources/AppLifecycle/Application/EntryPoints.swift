@@ -2,8 +2,8 @@
   internal import Foundation
 
   extension UIApplicationDelegate {
-    /// The program, for a delegate class that is marked with `@main`: makes the delegate with its `init()`, launches the
-    /// app, and never returns.
+    /// The program, for a delegate class that is marked with `@main`: makes the delegate with its `init()`, launches
+    /// the app, and never returns.
     public static func main() {
       let type: Any.Type = Self.self
       guard let type = type as? NSObject.Type, let delegate = Instantiation.object(of: type) as? Self else {

@@ -7,8 +7,8 @@
     /// screen nobody else can.
     ///
     /// The delegate hears `applicationWillResignActive` and `applicationDidEnterBackground`; what was begun with
-    /// ``beginBackgroundTask(withName:expirationHandler:)`` has about 30 s from now. Transfers that are created from now
-    /// on start when the daemon thinks fit.
+    /// ``beginBackgroundTask(withName:expirationHandler:)`` has about 30 s from now. Transfers that are created from
+    /// now on start when the daemon thinks fit.
     public func moveToBackground() {
       guard applicationState != .background else { return }
       if applicationState == .active {

@@ -73,9 +73,9 @@
 
     /// Asks for time to finish something when the app goes to the background.
     ///
-    /// The app has about 30 s for all that it has begun, from the moment it went to the background. Then each handler is
-    /// called, on the main actor; whoever has not called ``endBackgroundTask(_:)`` 5 s later loses the process: it is
-    /// killed (SIGKILL) with a line on standard error that says why, as on Apple's systems.
+    /// The app has about 30 s for all that it has begun, from the moment it went to the background. Then each handler
+    /// is called, on the main actor; whoever has not called ``endBackgroundTask(_:)`` 5 s later loses the process: it
+    /// is killed (SIGKILL) with a line on standard error that says why, as on Apple's systems.
     ///
     /// - Parameters:
     ///   - name: for that line.

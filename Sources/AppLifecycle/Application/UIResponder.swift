@@ -9,7 +9,8 @@
     public nonisolated required override init() { super.init() }
   }
 
-  /// Exists so that an application delegate's `var window: UIWindow?` compiles. Nothing makes one, and it shows nothing.
+  /// Exists so that an application delegate's `var window: UIWindow?` compiles. Nothing makes one, and it shows
+  /// nothing.
   @MainActor open class UIWindow: UIResponder {}
 
   /// Objects of classes that are known at run time only, as the Objective-C runtime makes them on Apple's systems.

@@ -10,7 +10,8 @@
     /// From now on; `lastWords` runs once on the main actor before the process ends.
     init(_ lastWords: @escaping @MainActor () -> Void) {
       for number in [SIGTERM, SIGINT] {
-        // Dispatch catches the signal itself on Linux; ignoring it first would be inherited by programs that this starts.
+        // Dispatch catches the signal itself on Linux; ignoring it first would be inherited by programs that this
+        // starts.
         let source = DispatchSource.makeSignalSource(signal: number, queue: .main)
         source.setEventHandler {
           MainActor.assumeIsolated {

@@ -75,8 +75,8 @@
     }
   }
 
-  /// An object whose changes an interface follows. Here nothing follows them; use `@Observable` for values that an app's
-  /// scenes depend on.
+  /// An object whose changes an interface follows. Here nothing follows them; use `@Observable` for values that an
+  /// app's scenes depend on.
   public protocol ObservableObject: AnyObject {}
 
   /// Marks a property of an ``ObservableObject``.
@@ -126,8 +126,8 @@
     public var projectedValue: ObjectBindings<ObjectType> { ObjectBindings(object: wrappedValue) }
   }
 
-  /// Refers to an object that a view before this one was given. No view is made here, so reading it ends the program, as
-  /// on Apple's systems where none was given.
+  /// Refers to an object that a view before this one was given. No view is made here, so reading it ends the program,
+  /// as on Apple's systems where none was given.
   @MainActor @preconcurrency @propertyWrapper
   public struct EnvironmentObject<ObjectType: ObservableObject>:
     DynamicProperty
