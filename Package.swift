@@ -26,6 +26,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 let package = Package(
   name: "ferry",
   products: [
+    .library(name: "AppLifecycle", targets: ["AppLifecycle"]),
     .library(name: "BackgroundURLSession", targets: ["BackgroundURLSession"]),
     .library(name: "FerryClient", targets: ["FerryClient"]),
     .library(name: "LoopbackServer", targets: ["LoopbackServer"]),
@@ -62,6 +63,8 @@ let package = Package(
         .target(name: "FerryClient", condition: .when(platforms: [.linux])),
         .target(name: "InProcessTransfers", condition: .when(platforms: [.linux])),
       ]),
+    library(
+      "AppLifecycle", ["BackgroundURLSession", .target(name: "FerryClient", condition: .when(platforms: [.linux]))]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // The decisions, in a world of faults.
@@ -79,6 +82,7 @@ let package = Package(
     tests("CurlEngineTests", ["CurlEngine", "LoopbackServer", "LinuxSystem", "TransferCore"]),
     tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
+    tests("AppLifecycleTests", ["AppLifecycle", "FerryClient", "WireProtocol"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
     tests(
       "DaemonTests",

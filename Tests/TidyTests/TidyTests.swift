@@ -32,7 +32,7 @@ import Testing
 
   static let facade: Set<String> = [
     "FerryClient", "BackgroundURLSession", "WireProtocol", "TransferCore", "Foundation", "FoundationNetworking",
-    "FoundationEssentials", "Glibc", "Synchronization", "Dispatch",
+    "FoundationEssentials", "Glibc", "Synchronization", "Dispatch", "Observation", "UIKit", "SwiftUI",
   ]
 
   private static let allSources = Result { try SourceFile.all(under: "Sources") }

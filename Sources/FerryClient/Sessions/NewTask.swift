@@ -20,14 +20,20 @@ public struct Header: Hashable, Sendable {
 
 /// A method that may carry a body (RFC 9110 section 9.3, RFC 5789).
 public enum UploadMethod: String, Hashable, Sendable, CaseIterable {
+  /// Replaces what is at the address; may be tried again.
   case put = "PUT"
+  /// Hands the body to the address; is not tried again when its answer was lost, unless it has an Idempotency-Key.
   case post = "POST"
+  /// Changes what is at the address; as ``post``.
   case patch = "PATCH"
 }
 
 /// What happens when a download's destination exists at the end.
 public enum Collision: String, Hashable, Sendable, CaseIterable {
-  case fail, replace
+  /// The task fails.
+  case fail
+  /// The new file takes its place, in one step.
+  case replace
   /// "name (1).suffix" and so on.
   case rename
 }

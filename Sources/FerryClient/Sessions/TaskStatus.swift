@@ -29,6 +29,7 @@ public enum SourcePin: String, Codable, Hashable, Sendable {
   case reflink
   /// A second name for the same file: deletion does no harm, a change in place fails the task.
   case hardLink
+  /// A copy of its bytes.
   case copy
   /// Only the path is known; a deletion or change fails the task.
   case none
@@ -79,20 +80,32 @@ public struct TransferResponse: Hashable, Sendable {
 public struct TaskStatus: Hashable, Sendable, Identifiable {
   /// Which way the bytes go; `data` is a small exchange whose response goes to the program and not to a file.
   public enum Kind: String, Codable, Hashable, Sendable {
-    case download, upload, data
+    /// To a file.
+    case download
+    /// From a file.
+    case upload
+    /// To the program.
+    case data
   }
 
   /// Where a task is between its creation and its end.
   public enum State: String, Codable, Hashable, Sendable {
+    /// Waits for `resume`.
     case suspended
     /// ``TaskStatus/reason`` says for what.
     case waiting
+    /// An attempt is under way.
     case running
     /// Only the app can say how it goes on.
     case asking
     /// All bytes are in; they are being checked, synced and placed.
     case finalizing
-    case succeeded, failed, cancelled
+    /// It has ended well.
+    case succeeded
+    /// It has ended without its result.
+    case failed
+    /// It was ended by the app or a person.
+    case cancelled
 
     /// The task has ended, and its state will not change again.
     public var isFinished: Bool {
@@ -167,8 +180,11 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
 
 /// How a task ended.
 public enum TaskOutcome: Hashable, Sendable {
+  /// Well, with what it brought.
   case succeeded(FinishedTransfer)
+  /// Without its result, and why.
   case failed(TaskFailure)
+  /// The app or a person cancelled it.
   case cancelled
 }
 
