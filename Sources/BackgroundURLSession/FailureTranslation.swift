@@ -39,7 +39,7 @@
     /// A failed or cancelled task's error; nil for one that succeeded.
     static func error(of task: TaskSnapshot) -> URLError? {
       switch task.state {
-      case "cancelled": return cancellation(url: URL(string: task.url))
+      case "cancelled": return make(.cancelled, "cancelled", url: URL(string: task.url), also: resumeData(of: task))
       case "failed": break
       default: return nil
       }
@@ -48,7 +48,14 @@
       }
       guard failure.code != "cancelled" else { return cancellation(url: URL(string: task.url)) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
-      return make(code, failure.detail, url: URL(string: task.currentURL ?? task.url))
+      return make(
+        code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: resumeData(of: task))
+    }
+
+    /// What a new download needs to go on from this one, as an error's `userInfo` holds it.
+    private static func resumeData(of task: TaskSnapshot) -> [String: Any] {
+      let data = task.resumeToken.flatMap { AttachedSession.resumeData(token: $0, received: task.received) }
+      return data.map { [NSURLSessionDownloadTaskResumeData: $0] } ?? [:]
     }
 
     /// The error of a request that the daemon refused.
@@ -58,6 +65,7 @@
         case .sessionInUse: .backgroundSessionInUseByAnotherProcess
         case .invalidURL: .unsupportedURL
         case .destinationClaimed, .destinationUnusable, .destinationExists: .cannotCreateFile
+        case .resumeDataInvalid: .cannotWriteToFile
         case .sourceMissing: .fileDoesNotExist
         case .sourceUnusable: .noPermissionsToReadFile
         case .degraded: .cannotWriteToFile
@@ -80,8 +88,11 @@
     /// still reads.
     static let failingURLStringKey = "NSErrorFailingURLStringKey"
 
-    static func make(_ code: URLError.Code, _ description: String, url: URL? = nil) -> URLError {
-      var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+    static func make(
+      _ code: URLError.Code, _ description: String, url: URL? = nil, also others: [String: Any] = [:]
+    ) -> URLError {
+      var userInfo = others
+      userInfo[NSLocalizedDescriptionKey] = description
       if let url {
         userInfo[NSURLErrorFailingURLErrorKey] = url
         userInfo[failingURLStringKey] = url.absoluteString

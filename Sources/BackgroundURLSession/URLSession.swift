@@ -133,15 +133,13 @@
       downloadTask(with: URLRequest(url: url))
     }
 
-    /// A task that fails with `URLError.cannotWriteToFile`: no download of this module gives resume data yet, and other
-    /// systems' is of no use here.
+    /// A download that goes on where another one ended; suspended, and durable when this returns. The delegate hears by
+    /// `didResumeAtOffset` from which byte.
+    ///
+    /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged, another
+    /// program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
     public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
-      let text =
-        "Invalid resume data for background download. Background downloads must use http or https and must download to "
-        + "an accessible file."
-      return attached.makeTask(
-        URLSessionDownloadTask.init(session:fields:), .download, nil,
-        refusal: FailureTranslation.make(.cannotWriteToFile, text))
+      attached.makeDownload(resuming: resumeData)
     }
 
     /// The upload of a file; suspended, and durable when this returns. The file may be removed or changed from then on.

@@ -38,6 +38,7 @@ extension Daemon {
     gatherReports(now, &effects)
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
+    gatherRestart(now, &effects)
     effects += core.admit(at: now)
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
@@ -47,6 +48,7 @@ extension Daemon {
     tellStates()
     tellProgress(now)
     listenAgain(now)
+    logExpiring()
     removeGathered()
     flushPeers()
     noteIdleness(now)
@@ -56,7 +58,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline,
+      idleDeadline, restartDue,
     ]
     .compactMap {
       $0
@@ -112,6 +114,7 @@ extension Daemon {
         isCommitAwaited = true
       case .ended(let attempt, let end, let facts):
         pausedForClient[attempt] = nil
+        if let metrics = facts.metrics { effects += core.handle(.measured(attempt, metrics), at: now) }
         effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)
       }
     }
@@ -143,7 +146,8 @@ extension Daemon {
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
   private func commit() {
     let changes = core.takeChanges()
-    for case .addTask(let entry, let details) in changes where details.plan.destination != .managed {
+    for case .addTask(let entry, let details) in changes
+    where details.plan.destination != .managed || details.plan.partOwner != nil {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
@@ -287,7 +291,8 @@ extension Daemon {
   /// Lets what was decided become durable, tells clients, and goes; nothing is cancelled. At most about a second.
   private func shutDown() {
     bridge.detach()
-    let end = BootInstant.now() + .milliseconds(600)
+    // What a restart handed over is on its way to the disk, and no client waits for it to be quick.
+    let end = BootInstant.now() + .milliseconds(isRestarting ? 5000 : 600)
     var effects: [Effect] = []
     while BootInstant.now() < end {
       submitNextBatch()
@@ -299,7 +304,7 @@ extension Daemon {
     removeGathered()
     tellStates()
     for id in peerOrder {
-      say(.goodbye(GoodbyeNotice(reason: "the daemon stops")), to: id)
+      say(.goodbye(GoodbyeNotice(reason: isRestarting ? "the daemon restarts" : "the daemon stops")), to: id)
       _ = peers[id]?.flush()
     }
     if !store.close() { log.write(.warning, "The store did not close in time; it recovers by itself.") }

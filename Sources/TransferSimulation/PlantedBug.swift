@@ -51,6 +51,9 @@ package enum PlantedBug: Int, CaseIterable, Sendable {
   /// An acknowledgement is answered and forgotten.
   case acknowledgementForgotten
 
+  /// A part that was kept is offered again although a task goes on from it.
+  case ticketUsedTwice
+
   package var name: String { "\(self)" }
   package init?(name: String) {
     guard let found = Self.allCases.first(where: { $0.name == name }) else { return nil }

@@ -11,6 +11,8 @@ extension StoreChange {
     case .removeTask(let id): "removal of task \(id)"
     case .addDelivery(let record): "delivery \(record.number) of session \(record.session)"
     case .removeDelivery(let session, let number): "removal of delivery \(number) of session \(session)"
+    case .addKeptPart(let part): "the part kept of task \(part.task)"
+    case .removeKeptPart: "removal of a kept part"
     }
   }
 
@@ -24,7 +26,7 @@ extension StoreChange {
     case .removeSession(let id):
       try database.freeName.bind(id.rawValue)
       try database.freeName.run()
-    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery: break
+    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart: break
     }
   }
 
@@ -32,7 +34,7 @@ extension StoreChange {
   var takesName: Bool {
     switch self {
     case .putSession, .addTask: true
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery: false
+    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart: false
     }
   }
 
@@ -65,6 +67,12 @@ extension StoreChange {
       try database.removeDelivery.bind(session.rawValue)
       try database.removeDelivery.bind(number.rawValue)
       try database.removeDelivery.run()
+    case .addKeptPart(let part):
+      try part.bind(to: database.addKeptPart)
+      try database.addKeptPart.run()
+    case .removeKeptPart(let token):
+      try database.removeKeptPart.bind(token.description)
+      try database.removeKeptPart.run()
     }
   }
 

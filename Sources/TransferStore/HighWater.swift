@@ -20,7 +20,7 @@ struct HighWater: Hashable {
     switch change {
     case .putSession(let record): session = max(session, record.id)
     case .addTask(let entry, _): task = max(task, entry.id)
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery: break
+    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart: break
     }
   }
 

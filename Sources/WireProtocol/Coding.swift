@@ -272,6 +272,7 @@ private struct RequestEnvelope: Codable {
       case .deliveryAcknowledge: .deliveryAcknowledge(try params(DeliveryAcknowledgeParameters.self))
       case .daemonStatus: .daemonStatus(try empty())
       case .daemonStop: .daemonStop(try empty())
+      case .daemonRestart: .daemonRestart(try empty())
       }
   }
 
@@ -294,7 +295,7 @@ private struct RequestEnvelope: Codable {
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
     case .taskWatch(let parameters): try container.encode(parameters, forKey: .params)
     case .deliveryAcknowledge(let parameters): try container.encode(parameters, forKey: .params)
-    case .daemonStatus(let parameters), .daemonStop(let parameters):
+    case .daemonStatus(let parameters), .daemonStop(let parameters), .daemonRestart(let parameters):
       try container.encode(parameters, forKey: .params)
     }
   }

@@ -17,6 +17,7 @@ package enum ClientRequest: Hashable, Sendable {
   case deliveryAcknowledge(DeliveryAcknowledgeParameters)
   case daemonStatus(EmptyParameters)
   case daemonStop(EmptyParameters)
+  case daemonRestart(EmptyParameters)
 
   package enum Name: String, CaseIterable, Codable, Sendable {
     case hello
@@ -35,6 +36,7 @@ package enum ClientRequest: Hashable, Sendable {
     case deliveryAcknowledge = "delivery.acknowledge"
     case daemonStatus = "daemon.status"
     case daemonStop = "daemon.stop"
+    case daemonRestart = "daemon.restart"
   }
 
   package var name: Name {
@@ -55,6 +57,7 @@ package enum ClientRequest: Hashable, Sendable {
     case .deliveryAcknowledge: .deliveryAcknowledge
     case .daemonStatus: .daemonStatus
     case .daemonStop: .daemonStop
+    case .daemonRestart: .daemonRestart
     }
   }
 }
@@ -89,7 +92,16 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
   /// made.
   package var collectsResults: Bool
   package var network: WireNetwork
-  package init(app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork) {
+  /// True: an earlier invalidation is taken back, as by a process that makes the session anew.
+  package var revives: Bool?
+  /// True: completions that are delivered to this connection tell what was measured.
+  package var wantsMetrics: Bool?
+  package init(
+    app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork, revives: Bool? = nil,
+    wantsMetrics: Bool? = nil
+  ) {
+    self.revives = revives
+    self.wantsMetrics = wantsMetrics
     self.app = app
     self.identifier = identifier
     self.attach = attach
@@ -177,6 +189,9 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   package var key: String?
   /// A POST or PATCH without an Idempotency-Key header gets one, the same on every attempt.
   package var addsIdempotencyKey: Bool?
+  /// Go on from this kept part, 32 hex digits. It also says what is asked of whom, and where it goes: `url`, `method`,
+  /// `headers`, `body`, `destination`, `sha256`, `statusRule` and `keepsEncoding` are ignored.
+  package var resumeToken: String?
 
   package init(kind: String, url: String) {
     self.kind = kind
@@ -213,7 +228,12 @@ extension WireHeader: Codable {
 
 package struct TaskIdentifiersParameters: Codable, Hashable, Sendable {
   package var ids: [Int64]
-  package init(ids: [Int64]) { self.ids = ids }
+  /// Of `task.cancel` only: keep what was fetched where it can be continued, and tell by which token.
+  package var producesResumeData: Bool?
+  package init(ids: [Int64], producesResumeData: Bool? = nil) {
+    self.ids = ids
+    self.producesResumeData = producesResumeData
+  }
 }
 
 /// Changes what may change after creation. Absent members stay as they are.

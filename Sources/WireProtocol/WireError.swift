@@ -32,6 +32,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
     case degraded
     case tooManyTasks
     case stopping
+    /// What resume data refers to is not there: used, too old, or another app's.
+    case resumeDataInvalid
 
     /// The number on the wire (JSON-RPC 2.0 section 5.1).
     package var code: Int {
@@ -55,6 +57,7 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
       case .degraded: -32012
       case .tooManyTasks: -32013
       case .stopping: -32014
+      case .resumeDataInvalid: -32020
       }
     }
   }

@@ -183,6 +183,8 @@ struct ModelStore {
   var entries: [TaskID: TaskEntry] = [:]
   var details: [TaskID: TaskDetails] = [:]
   var deliveries: [DeliveryKey: DeliveryRecord] = [:]
+  var keptParts: [ResumeToken: KeptPart] = [:]
+  var keptOrder: [ResumeToken] = []
   var lastTask = TaskID(rawValue: 0)
   var lastSession = SessionID(rawValue: 0)
 
@@ -236,6 +238,12 @@ struct ModelStore {
       if deliveries.updateValue(record, forKey: key) != nil { return "result \(record.number) is added twice" }
     case .removeDelivery(let session, let number):
       deliveries[DeliveryKey(session: session, number: number)] = nil
+    case .addKeptPart(let part):
+      if keptParts.updateValue(part, forKey: part.token) != nil { return "part \(part.token) is added twice" }
+      keptOrder.append(part.token)
+    case .removeKeptPart(let token):
+      keptParts[token] = nil
+      keptOrder.removeAll { $0 == token }
     }
     return nil
   }
@@ -260,6 +268,9 @@ struct ModelStore {
         return entry
       },
       deliveries: deliveries.values.sorted { ($0.session, $0.number) < ($1.session, $1.number) }, keys: keys,
-      claims: claims, lastTaskID: lastTask, lastSessionID: lastSession)
+      claims: claims, keptParts: keptOrder.compactMap { keptParts[$0] },
+      adoptions: tasks.compactMap { entry in
+        details[entry.id]?.plan.partOwner.map { PartAdoption(task: entry.id, owner: $0) }
+      }, lastTaskID: lastTask, lastSessionID: lastSession)
   }
 }

@@ -48,10 +48,13 @@ package struct SessionRecord: Hashable, Sendable {
   package var nextDelivery: Int64
   /// Some result has been queued since the last finish-events delivery.
   package var owesFinishEvents: Bool
+  /// Since when nobody is attached and it has no tasks; nil while it is used.
+  package var unusedSince: WallInstant?
 
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
-    isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false
+    isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false,
+    unusedSince: WallInstant? = nil
   ) {
     self.id = id
     self.key = key
@@ -61,6 +64,7 @@ package struct SessionRecord: Hashable, Sendable {
     self.nextTaskNumber = nextTaskNumber
     self.nextDelivery = nextDelivery
     self.owesFinishEvents = owesFinishEvents
+    self.unusedSince = unusedSince
   }
 }
 
@@ -104,6 +108,8 @@ package enum StoreChange: Hashable, Sendable {
   case removeTask(TaskID)
   case addDelivery(DeliveryRecord)
   case removeDelivery(SessionID, DeliveryNumber)
+  case addKeptPart(KeptPart)
+  case removeKeptPart(ResumeToken)
 }
 
 /// All that a daemon needs to go on where its predecessor ended.
@@ -117,6 +123,10 @@ package struct StoredState: Hashable, Sendable {
   package var keys: [TaskKey]
   /// Destination paths of the tasks that have not finished: no two tasks may write to one.
   package var claims: [DestinationClaim]
+  /// Oldest first.
+  package var keptParts: [KeptPart]
+  /// In the order of the tasks' ids.
+  package var adoptions: [PartAdoption]
   /// Highest ids ever given; ids are never used twice.
   package var lastTaskID: TaskID
   package var lastSessionID: SessionID
@@ -125,7 +135,8 @@ package struct StoredState: Hashable, Sendable {
 
   package init(
     sessions: [SessionRecord] = [], tasks: [TaskEntry] = [], deliveries: [DeliveryRecord] = [], keys: [TaskKey] = [],
-    claims: [DestinationClaim] = [], lastTaskID: TaskID = TaskID(rawValue: 0),
+    claims: [DestinationClaim] = [], keptParts: [KeptPart] = [], adoptions: [PartAdoption] = [],
+    lastTaskID: TaskID = TaskID(rawValue: 0),
     lastSessionID: SessionID = SessionID(rawValue: 0),
     quarantined: [QuarantinedRow] = []
   ) {
@@ -134,6 +145,8 @@ package struct StoredState: Hashable, Sendable {
     self.deliveries = deliveries
     self.keys = keys
     self.claims = claims
+    self.keptParts = keptParts
+    self.adoptions = adoptions
     self.lastTaskID = lastTaskID
     self.lastSessionID = lastSessionID
     self.quarantined = quarantined
