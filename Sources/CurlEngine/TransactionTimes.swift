@@ -1,6 +1,6 @@
 import CCurl
 import Glibc
-import TransferCore
+package import TransferCore
 
 /// What is noted of a transfer while it runs, and what libcurl is asked once at its end.
 struct TransactionTimes {
@@ -105,8 +105,8 @@ struct TransactionTimes {
 }
 
 /// Whether libcurl goes through a proxy: curl's rule for CURLOPT_NOPROXY, without its networks in CIDR form.
-enum ProxyRule {
-  static func applies(_ network: NetworkSettings, to url: String) -> Bool {
+package enum ProxyRule {
+  package static func applies(_ network: NetworkSettings, to url: String) -> Bool {
     guard let origin = Origin(url: url) else { return false }
     let proxy = origin.scheme == "https" ? network.httpsProxy : network.httpProxy
     guard proxy != nil, network.noProxy != "*" else { return false }

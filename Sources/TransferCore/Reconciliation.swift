@@ -66,7 +66,8 @@ extension Core {
 
   /// Whether files named by this id in the daemon's own folders belong to somebody.
   package func mustKeepFiles(of id: TaskID) -> Bool {
-    tasks[id] != nil || id > lastTaskID || keptOf[id] != nil || adoptedBy[id] != nil || intakes.values.contains { $0.isPreparing(id) }
+    tasks[id] != nil || id > lastTaskID || keptOf[id] != nil || adoptedBy[id] != nil
+      || intakes.values.contains { $0.isPreparing(id) }
   }
 
   /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor

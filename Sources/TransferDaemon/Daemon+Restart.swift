@@ -37,7 +37,8 @@ extension Daemon {
     guard left.isEmpty || due <= now.boot else { return }
     if !left.isEmpty {
       let list = left.prefix(10).map { "\($0)" }.joined(separator: ", ")
-      log.write(.warning, "Not waiting any longer for \(left.count) transfers (tasks \(list)); they begin again, or fail.")
+      log.write(
+        .warning, "Not waiting any longer for \(left.count) transfers (tasks \(list)); they begin again, or fail.")
     }
     effects += core.handle(.handedOver, at: now)
     isRestarting = true

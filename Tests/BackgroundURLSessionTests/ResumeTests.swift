@@ -77,7 +77,8 @@ struct ResumeTests {
 
   static let foreign: [Data] = [
     Data(), Data("<?xml version=\"1.0\"?><plist/>".utf8), Data("bplist00".utf8) + Data(count: 200),
-    ticket.prefix(20), ticket + Data([0]), Data(ticket.map { $0 ^ 1 }), Data("FERRYRES".utf8) + Data([9]) + Data(count: 32),
+    ticket.prefix(20), ticket + Data([0]), Data(ticket.map { $0 ^ 1 }),
+    Data("FERRYRES".utf8) + Data([9]) + Data(count: 32),
   ]
 
   @Test("that is not ours fails the task when it is resumed, in Apple's words", arguments: foreign)
@@ -153,7 +154,10 @@ struct MetricsTests {
     let stage = Stage()
     let recorder = MetricsRecorder()
     let session = stage.session(recorder)
-    guard case .sessionOpen(let open) = stage.daemon.requests.first else { return Issue.record("no open") }
+    guard case .sessionOpen(let open) = stage.daemon.requests.first else {
+      Issue.record("no open")
+      return
+    }
     #expect(open.wantsMetrics == true)
     session.downloadTask(with: url).resume()
     var first = WireTransaction(url: "http://host.test/file", method: "GET", startMilliseconds: 1_700_000_000_000.5)
@@ -195,5 +199,72 @@ struct MetricsTests {
     #expect(transaction.countOfResponseBodyBytesReceived == 40)
     #expect(transaction.countOfResponseBodyBytesAfterDecoding == 100)
     #expect(transaction.resourceFetchType == .networkLoad)
+  }
+}
+
+@Suite("Endings", .timeLimit(.minutes(1)))
+struct EndingTests {
+  @Test("a task that this program never made is told with an object of its own, and listed while it lasts")
+  func orphans() async {
+    let stage = Stage()
+    let recorder = Recorder()
+    let session = stage.session(recorder)
+    let mine = session.downloadTask(with: url)
+    let stranger = ScriptedDaemon.snapshot(id: 900, number: 9, state: "running", received: 5) {
+      $0.description = "of an earlier run"
+      $0.url = "http://host.test/other"
+    }
+    stage.registry.receive(.taskState(TaskStateNotice(task: stranger)))
+    let tasks = await session.allTasks
+    #expect(tasks.map(\.taskIdentifier) == [1, 9])
+    #expect(tasks.first === mine)
+    #expect(tasks.last?.taskDescription == "of an earlier run")
+    #expect(tasks.last?.originalRequest?.url?.path == "/other")
+    // Its end, and that of one which nothing was heard of before.
+    for (number, id) in [(Int64(1), Int64(900)), (2, 901)] {
+      stage.deliver(
+        number, "completion",
+        ScriptedDaemon.snapshot(id: id, number: id - 891, state: "failed") { $0.description = "x" })
+    }
+    #expect(await recorder.messages(3).suffix(2) == ["complete 9 -1", "complete 10 -1"])
+    #expect(await session.allTasks.map(\.taskIdentifier) == [1])
+  }
+
+  @Test("the first opening of a process takes an invalidation back, a reconnect does not, and repeats its own")
+  func reopening() async {
+    let stage = Stage()
+    let recorder = Recorder()
+    let session = stage.session(recorder)
+    session.finishTasksAndInvalidate()
+    stage.registry.reconnected()
+    let opens = stage.daemon.requests.compactMap { request -> Bool? in
+      if case .sessionOpen(let open) = request { open.revives ?? false } else { nil }
+    }
+    #expect(opens == [true, false])
+    let invalidation = ClientRequest.sessionInvalidate(
+      SessionInvalidateParameters(session: ScriptedDaemon.sessionID, cancel: false))
+    #expect(stage.daemon.requests.filter { $0 == invalidation }.count == 2)
+    stage.registry.receive(.sessionEnded(SessionEndedNotice(session: ScriptedDaemon.sessionID)))
+    #expect(await recorder.messages(1) == ["invalid 0"])
+    // The identifier is free again, and the next session takes its own way.
+    let next = stage.session(recorder)
+    #expect(next.attached !== session.attached)
+    #expect(next.downloadTask(with: url).taskIdentifier > 0)
+  }
+
+  @Test("a session that ended while the connection was broken still says so")
+  func endedUnheard() async {
+    let stage = Stage()
+    let recorder = Recorder()
+    let session = stage.session(recorder)
+    session.invalidateAndCancel()
+    // The daemon made another one, for the old one is gone.
+    stage.daemon.state.withLock { $0.sessionID = 8 }
+    stage.registry.reconnected()
+    let invalidation = ClientRequest.sessionInvalidate(SessionInvalidateParameters(session: 8, cancel: false))
+    #expect(stage.daemon.requests.last == invalidation)
+    stage.registry.receive(.sessionEnded(SessionEndedNotice(session: 8)))
+    #expect(await recorder.messages(1) == ["invalid 0"])
+    withExtendedLifetime(session) {}
   }
 }

@@ -13,6 +13,7 @@ final class ScriptedDaemon: DaemonLine {
     var nextNumber: Int64 = 1
     var unfinished: [TaskSnapshot] = []
     var openFailure: WireError?
+    var sessionID = ScriptedDaemon.sessionID
     var enqueueFailure: WireError?
     /// What `task.cancel` with resume data answers.
     var kept: [WireKeptPart] = []
@@ -62,7 +63,7 @@ final class ScriptedDaemon: DaemonLine {
     switch request {
     case .sessionOpen:
       if let failure = state.withLock({ $0.openFailure }) { throw .refused(failure) }
-      return SessionOpenResult(session: Self.sessionID, nextTaskNumber: 1, isNew: false)
+      return SessionOpenResult(session: state.withLock { $0.sessionID }, nextTaskNumber: 1, isNew: false)
     case .taskList:
       return TaskListResult(tasks: state.withLock { $0.unfinished })
     case .taskEnqueue(let parameters):

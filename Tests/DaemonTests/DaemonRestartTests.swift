@@ -67,7 +67,9 @@ import WireProtocol
     defer { child.kill() }
     let client = try home.connect()
     try Files.remove(installed)
-    #expect(throws: ProtocolClient.Failure.self) { try client.call(.daemonRestart(EmptyParameters()), EmptyResult.self) }
+    #expect(throws: ProtocolClient.Failure.self) {
+      try client.call(.daemonRestart(EmptyParameters()), EmptyResult.self)
+    }
     #expect(try client.status().isRestarting == nil)
   }
 

@@ -61,7 +61,8 @@ import WireProtocol
         let known = state.withLock { state in parameters.ids.filter { state.tasks[$0] != nil } }
         client.result(
           id, TaskIdentifiersResult(ids: known, unknown: parameters.ids.filter { !known.contains($0) }))
-      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop, .daemonRestart:
+      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop,
+        .daemonRestart:
         client.result(id, EmptyResult())
       }
     }

@@ -73,7 +73,10 @@ import Testing
     // A connection that is made again takes nothing back.
     _ = open(revives: false)
     #expect(bench.core.sessions[session]?.record.isInvalidated == true)
-    guard case .sessionOpened(session, 2, false)? = open(revives: true) else { return Issue.record("another session") }
+    guard case .sessionOpened(session, 2, false)? = open(revives: true) else {
+      Issue.record("another session")
+      return
+    }
     #expect(bench.core.sessions[session]?.record.isInvalidated == false)
     #expect(bench.state(id) != nil)
     #expect(bench.add(.download(), to: session) != nil)
@@ -84,7 +87,7 @@ import Testing
   @Test func aResultSaysADayAheadThatItGoes() throws {
     var bench = Bench()
     let session = bench.open()
-    let id = try #require(bench.add(.download(), to: session))
+    let id = try must(bench.add(.download(), to: session))
     bench.fail(id, .certificateUntrusted, .permanent)
     let entry = try #require(bench.entry(id))
     let expiry = try #require(bench.core.expiry(of: entry))
@@ -106,7 +109,7 @@ import Testing
   @Test func resultsThatWaitForNobodyGoSilently() throws {
     var bench = Bench()
     let session = bench.open(collects: false)
-    let id = try #require(bench.add(.download(), to: session))
+    let id = try must(bench.add(.download(), to: session))
     bench.fail(id, .certificateUntrusted, .permanent)
     #expect(bench.entry(id).flatMap { bench.core.expiry(of: $0) } == nil)
     bench.advance(.seconds(7 * 86_400 - 10))
@@ -129,11 +132,11 @@ import Testing
   @Test func onlyWhatWouldLoseIsWaitedFor() throws {
     var bench = Bench()
     let session = bench.open()
-    let resumable = try #require(bench.add(.download(), to: session))
-    let plain = try #require(bench.add(.download("http://a.test/1"), to: session))
-    let upload = try #require(bench.addUpload(.upload(), to: session))
-    let data = try #require(bench.add(.data(), to: session))
-    let opening = try #require(bench.add(.download("http://a.test/2"), to: session))
+    let resumable = try must(bench.add(.download(), to: session))
+    let plain = try must(bench.add(.download("http://a.test/1"), to: session))
+    let upload = try must(bench.addUpload(.upload(), to: session))
+    let data = try must(bench.add(.data(), to: session))
+    let opening = try must(bench.add(.download("http://a.test/2"), to: session))
     for id in [resumable, plain, upload, data] { bench.openFiles(id) }
     bench.respond(resumable, .ok(length: 100_000_000), .takeWhole)
     bench.handle(.progressed(bench.attempt(resumable), held: 40, sent: 0))
@@ -150,7 +153,7 @@ import Testing
   @Test func whatMayHaveBeenActedOnIsNotCalledWaiting() throws {
     var bench = Bench()
     let session = bench.open()
-    let post = try #require(bench.add(.download(method: "POST"), to: session))
+    let post = try must(bench.add(.download(method: "POST"), to: session))
     bench.openFiles(post)
     bench.handle(.drainRequested)
     #expect(bench.core.drainees == [post])

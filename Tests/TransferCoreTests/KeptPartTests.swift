@@ -30,6 +30,12 @@ import Testing
     if case .cancelled(_, _, let kept)? = reply { kept } else { [] }
   }
 
+  /// Cancels a task for resume data.
+  static func keep(_ id: TaskID, _ bench: inout Bench) throws -> KeptPart {
+    let kept = kept(bench.command(.cancel([id], producesResumeData: true)))
+    return try #require(kept.first)
+  }
+
   static func resuming(_ part: KeptPart) -> TaskDraft {
     TaskDraft.download("http://elsewhere.test/").with { $0.resumeToken = part.token }
   }
@@ -41,7 +47,7 @@ import Testing
   @Test func aCancelledDownloadIsContinuedByAnotherTask() throws {
     var (bench, session, id) = Self.half()
     _ = bench.take()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     #expect(bench.state(id) == .finished(.cancelled))
     #expect(part.received == 40 && part.task == id && part.app == "app")
     #expect(Self.removed(bench.effects).isEmpty)
@@ -53,13 +59,13 @@ import Testing
     #expect(bench.core.tasks[id] == nil)
     #expect(Self.removed(bench.effects).isEmpty)
 
-    let next = try #require(bench.add(Self.resuming(part), to: session))
+    let next = try must(bench.add(Self.resuming(part), to: session))
     #expect(bench.core.keptPart(part.token) == nil)
     #expect(bench.core.residentDetails(next)?.plan.partPath == part.partPath)
     #expect(bench.core.residentDetails(next)?.plan.request.url == "http://host.test/file")
     #expect(bench.entry(next)?.received == 40)
     #expect(bench.core.mustKeepFiles(of: id))
-    let order = try #require(bench.openFiles(next, held: 40))
+    let order = try must(bench.openFiles(next, held: 40))
     #expect(order.request.headers["Range"] == "bytes=40-")
     #expect(order.request.headers["If-Range"] == "\"v1\"")
     #expect(bench.core.violations() == [])
@@ -95,7 +101,7 @@ import Testing
 
   @Test func aTicketIsGoodOnce() throws {
     var (bench, session, id) = Self.half()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     let outcomes = bench.command(.enqueue(session, [Self.resuming(part), Self.resuming(part)]))
     guard case .enqueued(let answers)? = outcomes, case .refused(let refusal) = answers[1] else {
       Issue.record("\(String(describing: outcomes))")
@@ -105,7 +111,7 @@ import Testing
     #expect(bench.add(Self.resuming(part), to: session) == nil)
     // Asked again under the same key because the answer was lost, it gives the same task.
     var (again, home, first) = Self.half()
-    let kept = try #require(Self.kept(again.command(.cancel([first], producesResumeData: true))).first)
+    let kept = try Self.keep(first, &again)
     let draft = Self.resuming(kept).with { $0.key = "k" }
     let next = again.add(draft, to: home)
     #expect(next != nil && again.add(draft, to: home) == next)
@@ -114,11 +120,14 @@ import Testing
 
   @Test func anotherAppsPartIsNotGivenAway() throws {
     var (bench, _, id) = Self.half()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     let reply = bench.command(
       .openSession(
         SessionKey(app: "other", identifier: "s"), attach: false, collectsResults: true, network: NetworkSettings()))
-    guard case .sessionOpened(let other, _, _)? = reply else { return Issue.record("not opened") }
+    guard case .sessionOpened(let other, _, _)? = reply else {
+      Issue.record("not opened")
+      return
+    }
     #expect(bench.add(Self.resuming(part), to: other) == nil)
     #expect(bench.core.keptPart(part.token) == part)
   }
@@ -141,12 +150,13 @@ import Testing
 
   @Test func aPartBesideItsDestinationGoesOnThere() throws {
     var (bench, session, id) = Self.half(destination: .file(path: "/home/u/f", collision: .fail))
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     #expect(part.partPath == "/home/u/.ferry-1.part")
     let token = RequestToken(peer: Bench.peer, sequence: 600)
     let effects = bench.handle(.commanded(.enqueue(session, [Self.resuming(part)]), token))
     guard case .prepare(_, let orders)? = effects.first(where: { if case .prepare = $0 { true } else { false } }) else {
-      return Issue.record("nothing is looked at")
+      Issue.record("nothing is looked at")
+      return
     }
     #expect(orders.first?.destination == part.destination)
     // While it is looked at, nobody else gets it, and time does not take it away.
@@ -166,13 +176,13 @@ import Testing
 
   @Test func aPartThatWentOnCanBeKeptAgain() throws {
     var (bench, session, id) = Self.half()
-    let first = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
-    let next = try #require(bench.add(Self.resuming(first), to: session))
+    let first = try Self.keep(id, &bench)
+    let next = try must(bench.add(Self.resuming(first), to: session))
     _ = bench.take()
-    let second = try #require(Self.kept(bench.command(.cancel([next], producesResumeData: true))).first)
+    let second = try Self.keep(next, &bench)
     #expect(second.owner == id && second.task == next && second.token != first.token)
     #expect(Self.removed(bench.effects).isEmpty)
-    let third = try #require(bench.add(Self.resuming(second), to: session))
+    let third = try must(bench.add(Self.resuming(second), to: session))
     #expect(bench.core.residentDetails(third)?.plan.partPath == first.partPath)
     // The ends of the others do not touch the file.
     _ = bench.take()
@@ -185,7 +195,7 @@ import Testing
 
   @Test func removingATaskRemovesWhatWasKeptOfIt() throws {
     var (bench, _, id) = Self.half()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     _ = bench.take()
     bench.command(.remove([id]))
     #expect(bench.core.keptPartCount == 0)
@@ -195,7 +205,7 @@ import Testing
   @Test func aPartIsKeptForAWeekAndNoLonger() throws {
     var (bench, session, id) = Self.half()
     var store = ModelStore()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     bench.command(.acknowledge(session, bench.effects.offers.map(\.number)))
     #expect(store.apply(bench.core.takeChanges()) == [])
     #expect(store.keptParts.count == 1)
@@ -224,8 +234,7 @@ import Testing
       bench.openFiles(id)
       bench.respond(id, .ok(length: 100_000_000), .takeWhole)
       bench.handle(.progressed(bench.attempt(id), held: 40, sent: 0))
-      let part = try #require(
-        Self.kept(bench.command(.cancel([id].compactMap(\.self), producesResumeData: true))).first)
+      let part = try Self.keep(try #require(id), &bench)
       paths.append(part.partPath)
     }
     #expect(bench.core.keptPartCount == Limits.keptParts)
@@ -235,7 +244,7 @@ import Testing
   @Test func aRestartKnowsWhoseFileIsWhose() throws {
     var (bench, session, id) = Self.half()
     var store = ModelStore()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     #expect(store.apply(bench.core.takeChanges()) == [])
     // The part is kept, and its task's result is not collected: nothing may be removed.
     func restored() -> (Bench, [Effect]) {
@@ -252,7 +261,7 @@ import Testing
     #expect(second.core.keptPart(part.token) == part)
     #expect(second.core.mustKeepFiles(of: id))
     #expect(second.core.violations() == [])
-    let next = try #require(second.add(Self.resuming(part), to: session))
+    let next = try must(second.add(Self.resuming(part), to: session))
     #expect(store.apply(second.core.takeChanges()) == [])
     bench = second
     let (third, others) = restored()
@@ -265,7 +274,7 @@ import Testing
   @Test func afterARebootOnlyWhatWasSyncedCounts() throws {
     var (bench, session, id) = Self.half()
     bench.handle(.synced(bench.attempt(id), offset: 30))
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     var store = ModelStore()
     #expect(store.apply(bench.core.takeChanges()) == [])
     let (core, _) = Core.restoring(
@@ -280,10 +289,15 @@ import Testing
 
   @Test func aPartWhoseFileIsGoneBeginsAgainAndSaysSo() throws {
     var (bench, session, id) = Self.half()
-    let part = try #require(Self.kept(bench.command(.cancel([id], producesResumeData: true))).first)
+    let part = try Self.keep(id, &bench)
     let next = bench.add(Self.resuming(part), to: session)
     let order = bench.openFiles(next, held: 0)
     #expect(order?.request.headers.contains("Range") == false)
     #expect(next.map { bench.effects.contains(.announce($0, .resumed(offset: 0))) } == true)
   }
+}
+
+/// What a mutating call gave: `#require` takes none.
+func must<Value>(_ value: Value?, sourceLocation: SourceLocation = #_sourceLocation) throws -> Value {
+  try #require(value, sourceLocation: sourceLocation)
 }

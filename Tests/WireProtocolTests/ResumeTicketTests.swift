@@ -35,13 +35,18 @@ import WireProtocol
     }
     #expect(throws: ResumeTicket.Fault.truncated) { try ResumeTicket(bytes + [0]) }
     #expect(throws: ResumeTicket.Fault.foreign) { try ResumeTicket(Array("<?xml version=\"1.0\"?><plist/>".utf8)) }
-    #expect(throws: ResumeTicket.Fault.foreign) { try ResumeTicket(Array("bplist00".utf8) + [UInt8](repeating: 0, count: 33)) }
+    #expect(throws: ResumeTicket.Fault.foreign) {
+      try ResumeTicket(Array("bplist00".utf8) + [UInt8](repeating: 0, count: 33))
+    }
     var newer = bytes
     newer[8] = 2
     #expect(throws: ResumeTicket.Fault.newerVersion) { try ResumeTicket(newer) }
   }
 
-  @Test(arguments: ["", "0123", "0123456789ABCDEFFEDCBA9876543210", "g123456789abcdeffedcba9876543210", "+1234567-89abcdeffedcba987654321"])
+  @Test(arguments: [
+    "", "0123", "0123456789ABCDEFFEDCBA9876543210", "g123456789abcdeffedcba9876543210",
+    "+1234567-89abcdeffedcba987654321",
+  ])
   func otherTextsAreNoTokens(text: String) {
     #expect(ResumeToken(text) == nil)
   }

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import TransferCore
 package import WireProtocol
 
 /// A header field of a request.

@@ -231,7 +231,8 @@ extension Core {
       notBefore: draft.earliestBegin, deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
     let plan = TaskPlan(
       kind: draft.kind, request: draft.request, source: source, destination: destination,
-      partPath: part?.partPath ?? partPath(id, destination, app: owner.key.app), partOwner: part?.owner, expectedSHA256: draft.expectedSHA256,
+      partPath: part?.partPath ?? partPath(id, destination, app: owner.key.app), partOwner: part?.owner,
+      expectedSHA256: draft.expectedSHA256,
       statusRule: draft.statusRule, keepsEncoding: draft.keepsEncoding, requestTimeout: draft.requestTimeout,
       resourceTimeout: draft.resourceTimeout, key: draft.key, createdAt: now.wall)
     let lane = admission.lane(

@@ -131,7 +131,8 @@ final class RefusalChecker: Checker {
     for (draft, outcome) in zip(drafts, outcomes) {
       guard case .refused(let refusal) = outcome else { continue }
       switch refusal.name {
-      case .destinationClaimed, .destinationExists: if draft.destination != .managed || draft.resumeToken != nil { continue }
+      case .destinationClaimed, .destinationExists:
+        if draft.destination != .managed || draft.resumeToken != nil { continue }
       case .resumeDataInvalid:
         if let token = draft.resumeToken,
           world.store.keptParts[token] == nil || askedUnder[token, default: []].count > 1
