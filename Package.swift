@@ -51,9 +51,17 @@ let package = Package(
       "TransferDaemon", ["CurlEngine", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
     program("ferryd", ["TransferDaemon"]),
 
+    // The same engine in a program's own process.
+    library("InProcessTransfers", ["CurlEngine", "LinuxSystem", "TransferCore"]),
+
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
-    library("BackgroundURLSession", [.target(name: "FerryClient", condition: .when(platforms: [.linux]))]),
+    library(
+      "BackgroundURLSession",
+      [
+        .target(name: "FerryClient", condition: .when(platforms: [.linux])),
+        .target(name: "InProcessTransfers", condition: .when(platforms: [.linux])),
+      ]),
     program("ferry", ["FerryClient", "LinuxSystem", "TransferCore", "WireProtocol"]),
 
     // The decisions, in a world of faults.

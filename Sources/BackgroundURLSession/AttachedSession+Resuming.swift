@@ -14,7 +14,7 @@
       + "an accessible file."
 
     /// `handler` runs on the session's queue: with nil where nothing can be continued, and where the task had ended.
-    func cancel(_ task: URLSessionDownloadTask, byProducingResumeData handler: @escaping @Sendable (Data?) -> Void) {
+    func cancelKeepingPart(_ task: URLSessionTask, _ handler: @escaping @Sendable (Data?) -> Void) {
       let (isFirst, id) = task.fields.withLock { fields -> (Bool, Int64?) in
         guard !fields.isCompleted, !fields.isCanceling else { return (false, nil) }
         fields.isCanceling = true
@@ -43,20 +43,22 @@
     }
 
     /// A download that goes on from a kept part; one that fails with `URLError.cannotWriteToFile` when the data is not
-    /// ours, is damaged, or was used before.
-    func makeDownload(resuming data: Data) -> URLSessionDownloadTask {
+    /// ours, is damaged, or was used before. An upload fails: nothing makes resume data of one.
+    func makeTask<Made: URLSessionTask>(_ make: Maker<Made>, _ kind: TaskKind, resuming data: Data) -> Made {
+      guard kind == .download else {
+        let refusal = FailureTranslation.make(.cannotOpenFile, "Invalid resume data for background upload.")
+        return makeTask(make, kind, nil, refusal: refusal)
+      }
       let ticket: ResumeTicket
       do throws(ResumeTicket.Fault) {
         ticket = try ResumeTicket([UInt8](data))
       } catch {
         Diagnostics.log("resume data is refused: \(error.words)")
-        return makeTask(
-          URLSessionDownloadTask.init(session:fields:), .download, nil, refusal: Self.refusal(of: error.words))
+        return makeTask(make, kind, nil, refusal: Self.refusal(of: error.words))
       }
       // Only what the configuration says is taken of this; the part knows what is asked of whom.
       let request = URL(string: "http://resumed.invalid/").map { URLRequest(url: $0) }
-      return makeTask(
-        URLSessionDownloadTask.init(session:fields:), .download, request, resumeToken: ticket.token.description)
+      return makeTask(make, kind, request, resumeToken: ticket.token.description)
     }
 
     static func refusal(of reason: String) -> URLError {

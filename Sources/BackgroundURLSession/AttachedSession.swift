@@ -6,23 +6,6 @@
   internal import TransferCore
   internal import WireProtocol
 
-  /// The delegate, under each of the protocols that it conforms to.
-  struct Delegates: Sendable {
-    let session: (any URLSessionDelegate)?
-    let task: (any URLSessionTaskDelegate)?
-    let data: (any URLSessionDataDelegate)?
-    let download: (any URLSessionDownloadDelegate)?
-
-    init(_ delegate: (any URLSessionDelegate)?) {
-      session = delegate
-      task = delegate as? any URLSessionTaskDelegate
-      data = delegate as? any URLSessionDataDelegate
-      download = delegate as? any URLSessionDownloadDelegate
-    }
-  }
-
-  typealias Maker<Made> = (AttachedSession, TaskFields) -> Made
-
   /// One background session in this process: a mirror of the daemon's session, and the order in which its delegate
   /// hears of it. All ``URLSession`` objects of one identifier share it.
   final class AttachedSession: Sendable {
@@ -71,6 +54,7 @@
     var isAttached: Bool { state.withLock { $0.id != nil || $0.isInvalidated } }
     var isInvalidated: Bool { state.withLock { $0.isInvalidated } }
     var delegate: (any URLSessionDelegate)? { state.withLock { $0.delegates.session } }
+    var audience: (owner: URLSession?, delegates: Delegates) { state.withLock { ($0.owner, $0.delegates) } }
 
     func task(_ id: Int64) -> URLSessionTask? { state.withLock { $0.tasks[id] } }
 
@@ -206,7 +190,7 @@
       } else {
         task = refused(make, request, refusal ?? FailureTranslation.make(.badURL, "There is no request."))
       }
-      let (owner, delegates) = state.withLock { ($0.owner, $0.delegates) }
+      let (owner, delegates) = audience
       if let owner { delegates.task?.urlSession(owner, didCreateTask: task) }
       return task
     }
@@ -232,24 +216,26 @@
       }
       wire.resumeToken = resumeToken
       if !isAttached { registry.attachAgain(self) }
+      // What a part is asked of, only the daemon knows.
+      let shown = resumeToken == nil ? request : nil
       return registry.holding { [wire] in
         let (id, failure) = state.withLock { ($0.id, $0.invalidation ?? $0.disconnection) }
-        guard let id, let line = registry.line else { return refused(make, request, failure) }
+        guard let id, let line = registry.line else { return refused(make, shown, failure) }
         do throws(ConnectionFailure) {
           let parameters = TaskEnqueueParameters(session: id, tasks: [wire])
           let result = try line.call(.taskEnqueue(parameters), returning: TaskEnqueueResult.self)
           guard let receipt = result.tasks.first, let taskID = receipt.id, let number = receipt.number else {
             let error = result.tasks.first?.error ?? WireError(.internalError, "the daemon's receipt is empty")
-            if resumeToken != nil { return refused(make, nil, Self.refusal(of: error.message)) }
+            if resumeToken != nil { return refused(make, shown, Self.refusal(of: error.message)) }
             return refused(make, request, FailureTranslation.error(of: error, url: request.url))
           }
           if resumeToken != nil { return resuming(make, id: taskID, number: number, through: line) }
           return taken(make, request, headers: wire.headers ?? [], source: source, id: taskID, number: number)
         } catch {
           let refusal =
-            error.wireError.map { FailureTranslation.error(of: $0, url: request.url) }
-            ?? FailureTranslation.disconnection(error.message, url: request.url)
-          return refused(make, request, refusal)
+            error.wireError.map { FailureTranslation.error(of: $0, url: shown?.url) }
+            ?? FailureTranslation.disconnection(error.message, url: shown?.url)
+          return refused(make, shown, refusal)
         }
       }
     }
@@ -331,11 +317,6 @@
       return true
     }
 
-    func cancel(_ task: URLSessionTask, byProducingResumeData handler: @escaping @Sendable (Data?) -> Void) {
-      task.cancel()
-      queue.append { handler(nil) }
-    }
-
     // MARK: The end of the session
 
     /// The program invalidates the session.
@@ -379,59 +360,6 @@
         }
         delegates.session?.urlSession(owner, didBecomeInvalidWithError: error)
       }
-    }
-
-    // MARK: The order of callbacks
-
-    /// Queues a message of the session.
-    func post(_ body: @escaping @Sendable (URLSession, Delegates) -> Void) {
-      queue.append {
-        let (owner, delegates) = self.state.withLock { ($0.owner, $0.delegates) }
-        if let owner { body(owner, delegates) }
-      }
-    }
-
-    /// Queues a message of a task; it waits while the task waits for its delegate's decision.
-    func post(_ task: URLSessionTask, _ body: @escaping @Sendable (URLSession, Delegates) -> Void) {
-      task.fields.withLock {
-        $0.callbacks.append {
-          let (owner, delegates) = self.state.withLock { ($0.owner, $0.delegates) }
-          if let owner { body(owner, delegates) }
-        }
-      }
-      queue.append { Self.takeTurn(of: task) }
-    }
-
-    private static func takeTurn(of task: URLSessionTask) {
-      let callback: Callback? = task.fields.withLock {
-        guard !$0.isAwaitingDisposition else {
-          $0.skippedTurns += 1
-          return nil
-        }
-        return $0.callbacks.popFirst()
-      }
-      callback?()
-    }
-
-    /// The delegate decided what is to happen with a data task's response.
-    func decide(_ disposition: URLSession.ResponseDisposition, for task: URLSessionTask) {
-      let turns: Int? = task.fields.withLock {
-        guard $0.isAwaitingDisposition else { return nil }
-        $0.isAwaitingDisposition = false
-        $0.discardsBody = disposition != .allow
-        let turns = $0.skippedTurns
-        $0.skippedTurns = 0
-        return turns
-      }
-      guard let turns else { return }
-      switch disposition {
-      case .allow: break
-      case .cancel: task.cancel()
-      case .becomeDownload, .becomeStream:
-        Diagnostics.log("a background session cannot turn a data task into another task; it is cancelled")
-        task.cancel()
-      }
-      for _ in 0..<turns { queue.append { Self.takeTurn(of: task) } }
     }
 
     // MARK: Deliveries

@@ -51,7 +51,8 @@
       case cancel = 2
     }
 
-    let attached: AttachedSession
+    /// Who carries the tasks out.
+    let backing: any SessionBacking
     private let chosenDescription = Mutex<String?>(nil)
 
     /// A session without a delegate: its results are taken from the daemon and dropped.
@@ -84,7 +85,7 @@
           identifier: identifier, configuration: configuration.snapshot(), delegate: delegate,
           queue: queue ?? Self.serialQueue(), registry: registry)
       }
-      self.attached = attached
+      backing = attached
       super.init()
       if isNew {
         attached.belongs(to: self)
@@ -107,13 +108,13 @@
     // MARK: Properties
 
     /// A copy of what the session was made with.
-    public var configuration: URLSessionConfiguration { attached.configuration.snapshot() }
+    public var configuration: URLSessionConfiguration { backing.configuration.snapshot() }
 
     /// Nil when the session is invalid.
-    public var delegate: (any URLSessionDelegate)? { attached.delegate }
+    public var delegate: (any URLSessionDelegate)? { backing.delegate }
 
     /// Where the delegate is called.
-    public var delegateQueue: OperationQueue { attached.queue.operations }
+    public var delegateQueue: OperationQueue { backing.queue.operations }
 
     /// The program's own words for this object. Default: nil. Not kept by the daemon.
     public var sessionDescription: String? {
@@ -125,7 +126,7 @@
 
     /// A download; suspended, and durable when this returns.
     public func downloadTask(with request: URLRequest) -> URLSessionDownloadTask {
-      attached.makeTask(URLSessionDownloadTask.init(session:fields:), .download, request)
+      backing.makeTask(URLSessionDownloadTask.init(session:fields:), TaskOrder(.download, request))
     }
 
     /// A GET of `url` into a file; suspended, and durable when this returns.
@@ -139,7 +140,9 @@
     /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged, another
     /// program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
     public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
-      attached.makeDownload(resuming: resumeData)
+      var order = TaskOrder(.download, nil)
+      order.resumeData = resumeData
+      return backing.makeTask(URLSessionDownloadTask.init(session:fields:), order)
     }
 
     /// The upload of a file; suspended, and durable when this returns. The file may be removed or changed from then on.
@@ -147,19 +150,21 @@
     /// The body that `request` may have is ignored. A file that cannot be read ends the program, as on Apple's systems.
     public func uploadTask(with request: URLRequest, fromFile fileURL: URL) -> URLSessionUploadTask {
       guard Refusal.canRead(fileURL) else { Refusal.unreadable(fileURL) }
-      return attached.makeTask(URLSessionUploadTask.init(session:fields:), .upload, request, source: fileURL)
+      var order = TaskOrder(.upload, request)
+      order.source = fileURL
+      return backing.makeTask(URLSessionUploadTask.init(session:fields:), order)
     }
 
     /// A task that fails with `URLError.cannotOpenFile`: the daemon has no resumable uploads yet.
     public func uploadTask(withResumeData resumeData: Data) -> URLSessionUploadTask {
-      attached.makeTask(
-        URLSessionUploadTask.init(session:fields:), .upload, nil,
-        refusal: FailureTranslation.make(.cannotOpenFile, "Invalid resume data for background upload."))
+      var order = TaskOrder(.upload, nil)
+      order.resumeData = resumeData
+      return backing.makeTask(URLSessionUploadTask.init(session:fields:), order)
     }
 
     /// A request whose response goes to the delegate; suspended.
     public func dataTask(with request: URLRequest) -> URLSessionDataTask {
-      attached.makeTask(URLSessionDataTask.init(session:fields:), .data, request)
+      backing.makeTask(URLSessionDataTask.init(session:fields:), TaskOrder(.data, request))
     }
 
     /// A GET of `url` whose response goes to the delegate; suspended.
@@ -173,8 +178,8 @@
       _ completionHandler:
         @escaping @Sendable ([URLSessionDataTask], [URLSessionUploadTask], [URLSessionDownloadTask]) -> Void
     ) {
-      attached.queue.append { [attached] in
-        let all = attached.unfinishedTasks
+      backing.queue.append { [backing] in
+        let all = backing.unfinishedTasks
         let uploads = all.compactMap { $0 as? URLSessionUploadTask }
         let downloads = all.compactMap { $0 as? URLSessionDownloadTask }
         let data = all.compactMap { $0 is URLSessionUploadTask ? nil : $0 as? URLSessionDataTask }
@@ -194,7 +199,7 @@
     /// The tasks that have not ended, those of earlier processes included. `completionHandler` runs on
     /// ``delegateQueue``.
     public func getAllTasks(completionHandler: @escaping @Sendable ([URLSessionTask]) -> Void) {
-      attached.queue.append { [attached] in completionHandler(attached.unfinishedTasks) }
+      backing.queue.append { [backing] in completionHandler(backing.unfinishedTasks) }
     }
 
     /// The tasks that have not ended, those of earlier processes included, in the order of their identifiers.
@@ -209,15 +214,15 @@
     // MARK: The end
 
     /// The session takes no more tasks; when the present ones have ended the delegate gets `didBecomeInvalidWithError`.
-    public func finishTasksAndInvalidate() { attached.invalidate(cancel: false) }
+    public func finishTasksAndInvalidate() { backing.invalidate(cancel: false) }
 
     /// The session takes no more tasks and cancels the present ones; then the delegate gets
     /// `didBecomeInvalidWithError`.
-    public func invalidateAndCancel() { attached.invalidate(cancel: true) }
+    public func invalidateAndCancel() { backing.invalidate(cancel: true) }
 
     /// Nothing to do: background sessions have no cache. `completionHandler` runs on ``delegateQueue``.
     public func flush(completionHandler: @escaping @Sendable () -> Void) {
-      attached.queue.append(completionHandler)
+      backing.queue.append(completionHandler)
     }
 
     /// As ``flush(completionHandler:)``.
@@ -227,8 +232,8 @@
 
     /// Removes the cookies of the configuration's storage; `completionHandler` runs on ``delegateQueue``.
     public func reset(completionHandler: @escaping @Sendable () -> Void) {
-      attached.configuration.httpCookieStorage?.removeCookies(since: .distantPast)
-      attached.queue.append(completionHandler)
+      backing.configuration.httpCookieStorage?.removeCookies(since: .distantPast)
+      backing.queue.append(completionHandler)
     }
 
     /// As ``reset(completionHandler:)``.

@@ -2,7 +2,6 @@
   public import Foundation
   public import FoundationNetworking
   internal import Synchronization
-  internal import WireProtocol
 
   /// One transfer of a session. The daemon carries it out; this object shows it and steers it.
   ///
@@ -28,10 +27,10 @@
     /// 0.75
     public static let highPriority: Float = 0.75
 
-    let session: AttachedSession
+    let session: any SessionBacking
     let fields: Mutex<TaskFields>
 
-    init(session: AttachedSession, fields: TaskFields) {
+    init(session: any SessionBacking, fields: TaskFields) {
       self.session = session
       self.fields = Mutex(fields)
       super.init()
@@ -83,14 +82,8 @@
     public var taskDescription: String? {
       get { fields.withLock { $0.taskDescription } }
       set {
-        let id = fields.withLock {
-          $0.taskDescription = newValue
-          return $0.id
-        }
-        guard (newValue ?? "").utf8.count <= WireLimits.descriptionBytes else {
-          return Diagnostics.log("the description of task \(taskIdentifier) is too long to be kept by the daemon")
-        }
-        if let id { session.send(.taskUpdate(TaskUpdateParameters(id: id, description: newValue ?? ""))) }
+        fields.withLock { $0.taskDescription = newValue }
+        session.update(self, .description(newValue))
       }
     }
 
@@ -99,11 +92,8 @@
       get { fields.withLock { $0.priority } }
       set {
         let value = min(max(newValue.isNaN ? Self.defaultPriority : newValue, 0), 1)
-        let id = fields.withLock {
-          $0.priority = value
-          return $0.id
-        }
-        if let id { session.send(.taskUpdate(TaskUpdateParameters(id: id, priority: Double(value)))) }
+        fields.withLock { $0.priority = value }
+        session.update(self, .priority(value))
       }
     }
 
@@ -111,12 +101,8 @@
     public var earliestBeginDate: Date? {
       get { fields.withLock { $0.earliestBeginDate } }
       set {
-        let id = fields.withLock {
-          $0.earliestBeginDate = newValue
-          return $0.id
-        }
-        let milliseconds = RequestTranslation.milliseconds(of: newValue)
-        if let id { session.send(.taskUpdate(TaskUpdateParameters(id: id, earliestBeginMilliseconds: milliseconds))) }
+        fields.withLock { $0.earliestBeginDate = newValue }
+        session.update(self, .earliestBegin(newValue))
       }
     }
 
@@ -159,41 +145,32 @@
 
     /// Takes one ``suspend()`` back; the task runs when none is left. A new task has one.
     public func resume() {
-      let refusal: URLError?
-      let id: Int64?
-      (id, refusal) = fields.withLock {
-        guard !$0.isCompleted, !$0.isCanceling, $0.suspensions > 0 else { return (nil, nil) }
+      let mayRun = fields.withLock {
+        guard !$0.isCompleted, !$0.isCanceling, $0.suspensions > 0 else { return false }
         $0.suspensions -= 1
-        guard $0.suspensions == 0 else { return (nil, nil) }
-        return ($0.id, $0.refusal)
+        return $0.suspensions == 0
       }
-      if let id { session.send(.taskResume(TaskIdentifiersParameters(ids: [id]))) }
-      if let refusal { session.complete(self, with: refusal) }
+      if mayRun { session.run(self) }
     }
 
     /// Stops the task until ``resume()`` was called as often as this. What was received is kept.
     public func suspend() {
-      let id: Int64? = fields.withLock {
-        guard !$0.isCompleted, !$0.isCanceling else { return nil }
+      let mustPause = fields.withLock {
+        guard !$0.isCompleted, !$0.isCanceling else { return false }
         $0.suspensions += 1
-        return $0.suspensions == 1 ? $0.id : nil
+        return $0.suspensions == 1
       }
-      if let id { session.send(.taskSuspend(TaskIdentifiersParameters(ids: [id]))) }
+      if mustPause { session.pause(self) }
     }
 
     /// Ends the task; its last message is `didCompleteWithError` with `URLError.cancelled`. Legal on suspended tasks.
     public func cancel() {
-      let (mayCancel, id): (Bool, Int64?) = fields.withLock {
-        guard !$0.isCompleted, !$0.isCanceling else { return (false, nil) }
+      let mayCancel = fields.withLock {
+        guard !$0.isCompleted, !$0.isCanceling else { return false }
         $0.isCanceling = true
-        return (true, $0.id)
+        return true
       }
-      guard mayCancel else { return }
-      if let id {
-        session.send(.taskCancel(TaskIdentifiersParameters(ids: [id])))
-      } else {
-        session.complete(self, with: FailureTranslation.cancellation(url: originalRequest?.url))
-      }
+      if mayCancel { session.cancel(self) }
     }
 
     static func show(_ fields: TaskFields, in progress: Progress) {

@@ -70,6 +70,8 @@ package struct EngineUnavailable: Error, Hashable {
     if let body {
       if case .file(let source) = order.body {
         upload = UploadBody(body, source: source, attempt: order.attempt, context: context)
+      } else if case .feed(let length) = order.body, let feed = body.feed {
+        upload = UploadBody(feed, length: length, access: body.access, attempt: order.attempt, context: context)
       } else {
         _ = SharedDescriptor(body.descriptor)
       }
@@ -109,7 +111,7 @@ package struct EngineUnavailable: Error, Hashable {
     if case .partFile = order.sink, part == nil {
       return TransferFailure(.internalFault, .permanent, detail: "The order has no opened part file.")
     }
-    if case .file = order.body, body == nil {
+    if order.body != .none, body == nil {
       return TransferFailure(.sourceMissing, .permanent, detail: "The order has no opened source.")
     }
     return nil
@@ -368,6 +370,9 @@ package struct EngineUnavailable: Error, Hashable {
       releaseDisk(transfer)
     case .read(_, let bytes, let error):
       transfer.upload?.didRead(bytes, error: error)
+      let result = transfer.resumeSending()
+      if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+    case .fed:
       let result = transfer.resumeSending()
       if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
     case .identified(_, let identity, _):

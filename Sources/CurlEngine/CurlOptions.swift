@@ -55,6 +55,9 @@ enum CurlOptions {
     }
   }
 
+  /// What libcurl undoes where the order wants it.
+  static let decodedCodings: Set<String> = ["gzip", "x-gzip", "deflate", "br"]
+
   /// RFC 9110 section 8.6: a request whose method anticipates content says `Content-Length: 0` when it has none.
   static func sendsEmptyBody(_ method: String) -> Bool { ["POST", "PUT", "PATCH"].contains(method) }
 
@@ -82,7 +85,9 @@ enum CurlOptions {
     easy.set(CURLOPT_QUICK_EXIT, true)
     easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
     easy.set(CURLOPT_PIPEWAIT, true)
-    easy.set(CURLOPT_HTTP_CONTENT_DECODING, false)
+    easy.set(CURLOPT_HTTP_CONTENT_DECODING, order.decodesContent)
+    // Only its being set counts: the request always names the encodings itself.
+    if order.decodesContent { easy.set(CURLOPT_ACCEPT_ENCODING, AttemptOrder.decodedEncodings) }
     easy.set(CURLOPT_HTTP_TRANSFER_DECODING, true)
     easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
     // The request's header fields are the origin's, not the proxy's.

@@ -107,6 +107,7 @@ final class EasyTransfer {
     }
     self.head = head
     self.verdict = verdict
+    prepareDecoding(head)
     if verdict == .takeWhole, order.judgement.resume != nil { holds.insert(.record) }
     awaitsRecord = order.keepsResumePoint && isContinuable(head, verdict)
     tellResponse()
@@ -139,6 +140,20 @@ final class EasyTransfer {
     }
   }
 
+  /// libcurl undoes what it knows. Then the body is longer or shorter than its announced length, which libcurl checks.
+  private func prepareDecoding(_ head: ResponseHead) {
+    guard order.decodesContent, framing.expected != 0 else { return }
+    let codings = head.headers.values("Content-Encoding").flatMap { $0.split(separator: ",") }
+      .map { String($0).trimmingOptionalWhitespace.asciiLowercased }.filter { $0 != "identity" }
+    guard !codings.isEmpty else { return }
+    if codings.allSatisfy(CurlOptions.decodedCodings.contains) {
+      framing.expected = nil
+    } else {
+      // What nobody here can undo is told as it came.
+      easy.set(CURLOPT_HTTP_CONTENT_DECODING, false)
+    }
+  }
+
   /// The verdict wants no body.
   private var discards: Bool {
     switch verdict {
@@ -159,6 +174,10 @@ final class EasyTransfer {
     }
     if discards {
       received += Int64(bytes.count)
+      if order.keepsRedirectBody, verdict == .redirect {
+        unsafe clientBytes.append(contentsOf: bytes)
+        tell()
+      }
       return received <= EngineLimits.drainedBytes ? bytes.count : 0
     }
     guard holds.isEmpty else {
@@ -396,7 +415,9 @@ final class EasyTransfer {
   }
 
   private var contentEncoding: String? {
-    guard received > 0, let text = head?.headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased else {
+    guard !order.decodesContent, received > 0,
+      let text = head?.headers["Content-Encoding"]?.trimmingOptionalWhitespace.asciiLowercased
+    else {
       return nil
     }
     // RFC 9110 section 8.4.1.3: "x-gzip" is the same.

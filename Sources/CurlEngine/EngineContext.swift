@@ -40,11 +40,13 @@ enum FileReport: Sendable {
   case synced(AttemptID, offset: Int64, error: Int32)
   case read(AttemptID, bytes: [UInt8], error: Int32)
   case identified(AttemptID, FileIdentity?, error: Int32)
+  /// The program handed over more of the body.
+  case fed(AttemptID)
 
   var attempt: AttemptID {
     switch self {
     case .began(let attempt, _), .wrote(let attempt, _, _), .synced(let attempt, _, _), .read(let attempt, _, _),
-      .identified(let attempt, _, _):
+      .identified(let attempt, _, _), .fed(let attempt):
       attempt
     }
   }

@@ -19,9 +19,17 @@ package struct BodyFile: Sendable {
   package var descriptor: Int32
   package var access: FileAccess
 
+  /// In place of a file: then `descriptor` is -1.
+  package var feed: BodyFeed?
+
   package init(descriptor: Int32, access: FileAccess) {
     self.descriptor = descriptor
     self.access = access
+  }
+
+  package init(feed: BodyFeed, access: FileAccess) {
+    self.init(descriptor: -1, access: access)
+    self.feed = feed
   }
 }
 
@@ -32,6 +40,8 @@ package struct FileAccess: Sendable {
   package var isLocal: Bool
   /// The worker of the file's filesystem. It also syncs local files.
   package var worker: any FileWorker
+  /// False for a file that need not outlive its process: it is never synced.
+  package var isDurable = true
 
   package init(isLocal: Bool, worker: any FileWorker) {
     self.isLocal = isLocal

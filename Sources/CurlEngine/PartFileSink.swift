@@ -50,12 +50,12 @@ final class PartFileSink {
   /// The next bytes should wait: the disk, or its worker, is behind.
   var isFull: Bool {
     Int64(waiting.count + bytesInFlight) > EngineLimits.outstandingBytes
-      || offset - syncedOffset > EngineLimits.unsyncedBytes
+      || access.isDurable && offset - syncedOffset > EngineLimits.unsyncedBytes
   }
 
   /// When a sync falls due by time alone.
   var syncDeadline: BootInstant? {
-    isSyncing || isClosing ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
+    isSyncing || isClosing || !access.isDurable ? nil : oldestUnsynced.map { $0 + EngineLimits.syncTime }
   }
 
   /// The transfer is over: what is not synced by now is the finalizing step's to sync.
@@ -119,7 +119,7 @@ final class PartFileSink {
       offset += Int64(bytes.count)
       pump()
     }
-    if oldestUnsynced == nil {
+    if oldestUnsynced == nil, access.isDurable {
       oldestUnsynced = context.now
       context.scan(by: context.now + EngineLimits.syncTime)
     }
@@ -133,7 +133,7 @@ final class PartFileSink {
   }
 
   private func sync() {
-    guard !isSyncing, !isClosing else { return }
+    guard !isSyncing, !isClosing, access.isDurable else { return }
     // Calls run in order: a sync covers the writes that were handed over before it.
     let offset = offset - Int64(waiting.count)
     guard offset > syncedOffset else { return }

@@ -41,6 +41,9 @@ enum SystemFailure {
       detail: "Reading the upload's source failed: \(text(error)).")
   }
 
+  static let streamBroken = TransferFailure(
+    .sourceUnreadable, .permanent, detail: "The request's body stream failed, or was not as long as promised.")
+
   static let sourceChanged = TransferFailure(
     .sourceChanged, .permanent, detail: "The upload's source is not the file it was when the task was created.")
 

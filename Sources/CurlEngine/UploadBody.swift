@@ -12,6 +12,8 @@ final class UploadBody {
   private let attempt: AttemptID
   private let file: SharedDescriptor
   private let access: FileAccess
+  /// In place of the file.
+  private let feed: BodyFeed?
   private let identity: FileIdentity
   private let context: EngineContext
   /// Where libcurl's next byte comes from.
@@ -32,14 +34,26 @@ final class UploadBody {
     self.attempt = attempt
     file = SharedDescriptor(body.descriptor)
     access = body.access
+    feed = nil
     identity = source.identity
     self.context = context
   }
 
-  deinit {
-    if !access.isLocal { _ = access.worker.submit { [file] in _ = file.number } }
+  /// - Parameter length: bytes that will come; nil: as many as come.
+  init(_ feed: BodyFeed, length: Int64?, access: FileAccess, attempt: AttemptID, context: EngineContext) {
+    self.attempt = attempt
+    file = SharedDescriptor(-1)
+    self.access = access
+    self.feed = feed
+    identity = FileIdentity(device: 0, inode: 0, sizeBytes: length ?? -1, modifiedNanoseconds: 0)
+    self.context = context
   }
 
+  deinit {
+    if !access.isLocal, feed == nil { _ = access.worker.submit { [file] in _ = file.number } }
+  }
+
+  /// -1 where the length is not known.
   var sizeBytes: Int64 { identity.sizeBytes }
   var isBusy: Bool { outstandingCalls > 0 || wantsIdentity }
 
@@ -54,7 +68,9 @@ final class UploadBody {
   /// Compares the file with what was recorded; on a filesystem that can hang, `check` is set when the worker answers.
   func identify() {
     check = nil
-    if access.isLocal {
+    if feed != nil {
+      check = .unchanged
+    } else if access.isLocal {
       take(FileFacts.identity(of: file.number))
     } else {
       let isTaken = access.worker.submit { [attempt, file, reports = context.reports] in
@@ -74,6 +90,7 @@ final class UploadBody {
 
   func read(into buffer: UnsafeMutableRawBufferPointer) -> Step {
     if let failure { return .failed(failure) }
+    if let feed { return unsafe read(feed, into: buffer) }
     let left = identity.sizeBytes - offset
     guard left > 0, buffer.count > 0 else { return .bytes(0) }
     let wanted = min(Int64(buffer.count), left)
@@ -101,8 +118,30 @@ final class UploadBody {
     return .bytes(count)
   }
 
+  private func read(_ feed: BodyFeed, into buffer: UnsafeMutableRawBufferPointer) -> Step {
+    let portion = unsafe feed.read(into: buffer) { [attempt, reports = context.reports] in
+      reports.post(.fed(attempt))
+    }
+    switch portion {
+    case .nothingYet: return .wait
+    case .failed: return .failed(SystemFailure.streamBroken)
+    case .bytes(let count):
+      offset += Int64(count)
+      // Less than was promised, or more.
+      if sizeBytes >= 0, count == 0 ? offset < sizeBytes : offset > sizeBytes {
+        return .failed(SystemFailure.streamBroken)
+      }
+      return .bytes(count)
+    }
+  }
+
   /// Where libcurl begins the body again by itself.
   func rewind(to start: Int64) -> Bool {
+    if let feed {
+      guard start == 0, feed.rewind() else { return false }
+      offset = 0
+      return true
+    }
     guard start >= 0, start <= identity.sizeBytes else { return false }
     offset = start
     ahead = []

@@ -11,11 +11,17 @@ package struct Core: Hashable, Sendable {
     package var bootID: String
     /// A result that nobody collects is kept so long.
     package var retention: Duration
+    /// Transfers at once over all hosts.
+    package var runningLimit: Int
 
-    package init(managedFolder: String, bootID: String, retention: Duration = Limits.retention) {
+    package init(
+      managedFolder: String, bootID: String, retention: Duration = Limits.retention,
+      runningLimit: Int = Limits.running
+    ) {
       self.managedFolder = managedFolder
       self.bootID = bootID
       self.retention = retention
+      self.runningLimit = runningLimit
     }
   }
 
@@ -35,7 +41,7 @@ package struct Core: Hashable, Sendable {
   /// Batches whose files are being looked at.
   var intakes: [RequestToken: Intake] = [:]
   /// Commands that wait until the details of their tasks are loaded.
-  var heldCommands: [HeldCommand] = []
+  var heldCommands = CommandQueue()
   /// Tasks whose details the store could not read.
   var unreadable: Set<TaskID> = []
   /// Restored tasks whose details are needed to finish what the last daemon began; see ``conclude(_:_:)``.
@@ -72,7 +78,10 @@ package struct Core: Hashable, Sendable {
   /// first reading.
   var wallOffset: Int64?
 
-  package init(_ configuration: Configuration) { self.configuration = configuration }
+  package init(_ configuration: Configuration) {
+    self.configuration = configuration
+    admission.runningLimit = configuration.runningLimit
+  }
 
   /// When something is due although no event came; nil: never.
   package var nextDeadline: BootInstant? {
@@ -169,7 +178,8 @@ package struct Core: Hashable, Sendable {
     case .finalize(let order): tasks[order.task]?.entry.state == .finalizing
     case .offer(let peer, let record):
       sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
-    case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles:
+    case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles,
+      .foreground:
       true
     }
   }
@@ -183,6 +193,22 @@ package struct Core: Hashable, Sendable {
   package var hasUnfinishedWork: Bool { sessions.unfinishedCount > 0 || !intakes.isEmpty }
 
   // MARK: Inside
+
+  /// Arms a timer. Those that nothing waits for any more are let go when they are the most: a program that runs for
+  /// weeks makes one for each task, and its task is gone in a second.
+  mutating func arm(_ timer: Timer) {
+    timers.push(timer)
+    guard timers.count > 1024, timers.count > 4 * (tasks.count + sessions.count) else { return }
+    let table = tasks
+    timers = BinaryHeap(
+      timers.elements.filter { timer in
+        switch timer.subject {
+        case .deadline(let id): table[id]?.deadlineAt == timer.at
+        case .retention(let id), .finalizing(let id): table[id] != nil
+        case .dataGrace, .keptPart, .session: true
+        }
+      })
+  }
 
   private mutating func takeEffects() -> [Effect] {
     defer { effects.removeAll(keepingCapacity: true) }
@@ -275,6 +301,8 @@ package struct Timer: Hashable, Comparable, Sendable {
 package struct ActiveTask: Hashable, Sendable {
   package enum Phase: Hashable, Sendable {
     case loading, opening, onTheWire
+    /// The attempt ended in a redirect about which the client decides.
+    case redirecting
   }
 
   package var phase: Phase
@@ -296,13 +324,8 @@ package struct ActiveTask: Hashable, Sendable {
   package var beganAt: BootInstant
   /// What a whole body has room for: free bytes of the filesystem, and those that it would replace. Nil where unknown.
   package var roomBytes: Int64?
-}
-
-/// A command that waits for the store.
-package struct HeldCommand: Hashable, Sendable {
-  package var command: Command
-  package var token: RequestToken
-  package var missing: Set<TaskID>
+  /// Suspended without leaving the wire; it holds no slot.
+  package var isPaused = false
 }
 
 /// A batch whose sources and destinations are being looked at.

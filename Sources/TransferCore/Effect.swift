@@ -22,6 +22,8 @@ package enum Effect: Hashable, Sendable {
   case stop(AttemptID)
   case finalize(FinalizeOrder)
   case removeFiles([String])
+  /// Only for tasks of foreground sessions.
+  case foreground(ForegroundEffect)
 
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {
@@ -36,7 +38,7 @@ package enum Effect: Hashable, Sendable {
     // Nor may the bytes of a kept part change while its own row is still there to vouch for them.
     case .openFiles(_, let order): order.destination != .managed || order.isAdopted
     case .finalize(let order): order.destination != .managed
-    case .prepare, .discardPreparation, .loadDetails, .stop: false
+    case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
     }
   }
 }

@@ -43,6 +43,7 @@ package enum Command: Hashable, Sendable {
   case remove([TaskID])
   case update(TaskID, TaskChange)
   case acknowledge(SessionID, [DeliveryNumber])
+  case foreground(ForegroundCommand)
 }
 
 /// A task as a client described it, before files were looked at.

@@ -10,8 +10,9 @@ extension Core {
   /// Slots, attempts and the state `running` tell the same.
   private func activityViolations() -> [String] {
     var found: [String] = []
-    if admission.running != active.count {
-      found.append("\(admission.running) slots are occupied by \(active.count) active tasks.")
+    let holders = active.values.filter { !$0.isPaused }.count
+    if admission.running != holders {
+      found.append("\(admission.running) slots are occupied by \(holders) active tasks.")
     }
     if attemptOwners.count != active.count {
       found.append("\(attemptOwners.count) attempts have an owner; \(active.count) tasks are active.")
@@ -25,7 +26,7 @@ extension Core {
         found.append("Task \(id) is active and does not exist.")
         continue
       }
-      perLane[Int(cell.lane)] += 1
+      if !work.isPaused { perLane[Int(cell.lane)] += 1 }
       if cell.entry.state != .running(work.attempt) {
         found.append("Task \(id) is active in attempt \(work.attempt) and in state \(cell.entry.state).")
       }
@@ -141,7 +142,8 @@ extension Core {
       require(!isFinished || entry.notBefore == nil, "finished and waiting for a date")
       require(entry.state != .suspended || entry.deadline == nil, "paused, and its time runs")
       require((entry.deadline == nil) == (cell.deadlineAt == nil), "its deadline is not armed")
-      require(isFinished || entry.state == .suspended || entry.deadline != nil, "it may run for ever")
+      let isHeld = entry.state == .suspended || active[entry.id]?.isPaused == true
+      require(isFinished || isHeld || entry.deadline != nil, "it may run for ever")
       require(entry.received >= 0 && entry.sent >= 0, "it counts fewer than no bytes")
       require(entry.attempts >= 0 && entry.failures >= 0, "it counts fewer than no attempts")
       require(entry.id <= lastTaskID, "its id was never given out")
@@ -225,11 +227,15 @@ extension Core {
         if waitsForClient, !isTimed(.deadline(id)) { found.append("Task \(id) waits for its client for ever.") }
       case .running:
         if active[id] == nil, !unreconciled.contains(id) { found.append("Task \(id) runs without an attempt.") }
-        if !isTimed(.deadline(id)) { found.append("Task \(id) runs without a deadline.") }
+        if !isTimed(.deadline(id)), active[id]?.isPaused != true {
+          found.append("Task \(id) runs without a deadline.")
+        }
       case .asking:
         if !isTimed(.deadline(id)) { found.append("Task \(id) asks without a deadline.") }
       case .finished:
-        if !isTimed(.retention(id)) { found.append("The result of task \(id) is kept for ever.") }
+        if !isTimed(.retention(id)), !isForeground(cell.entry.session) {
+          found.append("The result of task \(id) is kept for ever.")
+        }
       case .suspended, .finalizing: break
       }
     }
@@ -254,7 +260,7 @@ extension Admission {
   /// A lane whose line is not empty must get a turn: it has one, a slot that it waits for gives it, or its moment does.
   func violations() -> [String] {
     var found: [String] = []
-    if running > Limits.running { found.append("\(running) tasks run at once.") }
+    if running > runningLimit { found.append("\(running) tasks run at once.") }
     if running < 0 { found.append("Fewer than no tasks run.") }
     let pending = Set(turns[firstTurn...])
     for (index, lane) in lanes.enumerated() {

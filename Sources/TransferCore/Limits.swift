@@ -35,6 +35,8 @@ package enum Limits {
   package static let dataTaskGrace = Duration.seconds(30)
   /// Unfinished tasks of one daemon: a million is the design's goal; beyond it enqueueing is refused.
   package static let tasks = 2_000_000
+  /// How soon a program that waits for a network is tried again; nothing tells us when one returns.
+  package static let connectivityCheckInterval = Duration.seconds(5)
   /// How soon space is looked for again after a disk was full.
   package static let spaceCheckInterval = Duration.seconds(5)
   /// Restarts from 0 in a row that go at once; later ones wait like failures do.

@@ -25,6 +25,8 @@ extension Daemon {
     case .stop(let attempt): stop(attempt)
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): removeFiles(paths)
+    // The daemon has background sessions only.
+    case .foreground: break
     }
   }
 
@@ -366,7 +368,8 @@ extension Effect {
     case .reply(_, let reply): reply != .done
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
-    case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles: false
+    case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles, .foreground:
+      false
     }
   }
 
@@ -375,7 +378,8 @@ extension Effect {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
     case .reply, .offer, .endSession: true
-    case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles:
+    case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
+      .foreground:
       false
     }
   }

@@ -260,7 +260,7 @@ extension Daemon {
     case .openFiles(_, let order): !unrecorded.contains(order.task)
     case .finalize(let order): !unrecorded.contains(order.task)
     case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
-      .stop, .removeFiles:
+      .stop, .removeFiles, .foreground:
       false
     }
   }

@@ -122,6 +122,8 @@ package struct Coverage: Sendable {
     case .remove: note(.eventRemove)
     case .update: note(.eventUpdate)
     case .acknowledge: note(.eventAcknowledge)
+    // The simulated world is the daemon's.
+    case .foreground: break
     }
   }
 
@@ -169,6 +171,7 @@ package struct Coverage: Sendable {
     case .stop: note(.effectStop)
     case .finalize: note(.effectFinalize)
     case .removeFiles: note(.effectRemoveFiles)
+    case .foreground: break
     }
   }
 }

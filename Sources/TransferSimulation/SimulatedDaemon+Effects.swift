@@ -28,6 +28,7 @@ extension SimulatedDaemon {
       engine.stop(attempt)
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): if world.bug != .filesLeaked { removeFiles(paths) }
+    case .foreground: break
     }
   }
 

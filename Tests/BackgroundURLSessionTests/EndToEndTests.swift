@@ -293,7 +293,7 @@ struct EndToEndTests {
       let third = home.newProcess()
       defer { third.endProcess() }
       let tasks = third.session(Watcher())
-      return tasks.attached.id != nil
+      return (tasks.backing as? AttachedSession)?.id != nil
     }
   }
 
@@ -327,7 +327,7 @@ struct EndToEndTests {
     try await eventually("the session is free") {
       let registry = home.newProcess()
       let session = registry.session(watcher)
-      guard session.attached.id != nil else {
+      guard (session.backing as? AttachedSession)?.id != nil else {
         registry.endProcess()
         return false
       }

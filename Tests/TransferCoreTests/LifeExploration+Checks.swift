@@ -87,7 +87,7 @@ extension LifeExploration {
       loads = node.shell.loads.count
       preparations = node.shell.preparations.count
       finalizing = node.shell.finalizing.count
-      heldCommands = Set(core.heldCommands.map(\.command.name)).sorted()
+      heldCommands = core.heldCommands.commands.map(\.name).sorted()
       isReleased = node.shell.wires.contains { $0.isReleased }
       asked = work?.resume?.offset
       isOtherBoot = progress.map { $0.bootID != core.configuration.bootID } ?? false
@@ -224,6 +224,7 @@ extension Command {
     case .remove: "remove"
     case .update: "update"
     case .acknowledge: "acknowledge"
+    case .foreground: "client decides"
     }
   }
 }

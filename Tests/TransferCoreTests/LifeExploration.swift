@@ -280,7 +280,7 @@ extension LifeExploration {
       case .acknowledge(_, let numbers):
         node.shell.offers.removeAll { numbers.contains($0.number) }
         node.acknowledged.formUnion(numbers)
-      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update: break
+      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .foreground: break
       }
       node.bench.sequence += 1
       let token = RequestToken(peer: Bench.peer, sequence: node.bench.sequence)

@@ -39,7 +39,7 @@ struct ModelShell: Hashable {
     case .finalize(let order): finalizing.append(order)
     case .offer(_, let record): offers.append(record)
     case .removeFiles(let paths): removedFiles += paths
-    case .reply, .announce, .endSession, .discardPreparation: break
+    case .reply, .announce, .endSession, .discardPreparation, .foreground: break
     }
   }
 
@@ -55,6 +55,8 @@ struct ModelShell: Hashable {
         case .loading: loads.contains(id)
         case .opening: opening.filter { $0 == work.attempt }.count == 1
         case .onTheWire: wires.filter { $0.order.attempt == work.attempt }.count == 1
+        // Its client decides.
+        case .redirecting: true
         }
       if !isOwed { found.append("Task \(id) waits in phase \(work.phase) for what nobody does.") }
     }
@@ -74,7 +76,7 @@ struct ModelShell: Hashable {
         found.append("Task \(id) is finalizing, and nobody does it.")
       }
     }
-    for held in core.heldCommands where !held.missing.isSubset(of: loads) {
+    for id in core.heldCommands.awaited where !loads.contains(id) {
       found.append("A command waits for details that nobody loads.")
     }
     if core.intakes.count != preparations.count { found.append("A batch waits for files that nobody looks at.") }

@@ -110,7 +110,8 @@ struct RandomWorld {
       if acknowledged.contains(key) { faults.append("Result \(record.number) is offered again.") }
       if store.deliveries[key] != record { faults.append("Result \(record.number) is offered and has no row.") }
       if bench.core.sessions[record.session]?.attached != peer { faults.append("A stranger is offered a result.") }
-    case .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize, .reply:
+    case .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize, .reply,
+      .foreground:
       break
     }
   }

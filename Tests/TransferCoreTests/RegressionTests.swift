@@ -292,7 +292,7 @@ import Testing
     let token = RequestToken(peer: Bench.peer, sequence: 70)
     let held = bench.handle(.commanded(.update(id, TaskChange(priority: 1)), token))
     #expect(held.reply(token) == nil)
-    bench.command(.acknowledge(session, [DeliveryNumber(rawValue: 1)]))
+    bench.command(.acknowledge(session, [DeliveryNumber(rawValue: 1)]), peer: PeerID(rawValue: 2))
     #expect(bench.state(id) == nil)
     #expect(bench.handle(.detailsLoaded(id, nil)).reply(token) != nil)
     #expect(bench.core.violations() == [])

@@ -69,6 +69,24 @@ import Testing
     #expect(bench.openFiles(id, held: 100)?.judgement.resume?.offset == 40)
   }
 
+  /// Else the one that waits for fewer details overtakes, and a pause is undone by an earlier wish to go on.
+  @Test func aClientsCommandsTakeEffectInTheOrderInWhichItSentThem() {
+    var bench = Bench()
+    var store = ModelStore()
+    let session = bench.open()
+    let first = bench.add(.download().with { $0.isSuspended = true }, to: session) ?? none
+    let second = bench.add(.download().with { $0.isSuspended = true }, to: session) ?? none
+    _ = store.apply(bench.core.takeChanges())
+    bench.core = Core.restoring(store.state, Bench.configuration, at: bench.now).core
+    bench.command(.resume([first, second]))
+    bench.command(.suspend([first]))
+    bench.handle(.detailsLoaded(first, store.details[first]))
+    bench.handle(.detailsLoaded(second, store.details[second]))
+    #expect(bench.state(first) == .suspended)
+    #expect(bench.state(second) != .suspended)
+    #expect(bench.core.heldCommands.isEmpty)
+  }
+
   @Test func aFileThatStandsInItsPlaceIsNotWrittenToAgain() {
     var bench = Bench()
     let draft = TaskDraft.download().with { $0.destination = .file(path: "/home/u/f", collision: .fail) }

@@ -11,6 +11,8 @@ package struct Admission: Hashable, Sendable {
   private(set) var firstTurn = 0
   private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
+  /// Transfers at once over all lanes.
+  var runningLimit = Limits.running
   /// Origins that asked to be left alone, for lanes that are made meanwhile.
   private var rests: [String: BootInstant] = [:]
 
@@ -120,7 +122,7 @@ package struct Admission: Hashable, Sendable {
   /// Takes the next candidate that a slot is free for out of its line; the caller either occupies the slot with it
   /// (``occupy(_:)``) or, where it waits no more, asks again.
   package mutating func popCandidate(at now: BootInstant) -> Ready? {
-    while running < Limits.running, let index = popTurn() {
+    while running < runningLimit, let index = popTurn() {
       let lane = Int(index)
       // Without a slot the lane gets its next turn from `release`, while it is held from `wake`.
       if lanes[lane].running >= lanes[lane].allowed { continue }

@@ -1,20 +1,20 @@
-/// A binary heap with the least element on top.
+/// A binary heap with the least element on top. Inlinable, so that each user's own element type is compiled into it.
 package struct BinaryHeap<Element: Comparable & Sendable & Hashable>: Hashable, Sendable {
-  package private(set) var elements: [Element]
+  @usableFromInline package private(set) var elements: [Element]
 
-  package init() { elements = [] }
+  @inlinable package init() { elements = [] }
 
-  package init(_ elements: [Element]) {
+  @inlinable package init(_ elements: [Element]) {
     self.elements = elements
     guard elements.count > 1 else { return }
     for index in stride(from: elements.count / 2 - 1, through: 0, by: -1) { sink(index) }
   }
 
-  package var isEmpty: Bool { elements.isEmpty }
-  package var count: Int { elements.count }
-  package var top: Element? { elements.first }
+  @inlinable package var isEmpty: Bool { elements.isEmpty }
+  @inlinable package var count: Int { elements.count }
+  @inlinable package var top: Element? { elements.first }
 
-  package mutating func push(_ element: Element) {
+  @inlinable package mutating func push(_ element: Element) {
     elements.append(element)
     var child = elements.count - 1
     while child > 0 {
@@ -25,7 +25,7 @@ package struct BinaryHeap<Element: Comparable & Sendable & Hashable>: Hashable, 
     }
   }
 
-  package mutating func pop() -> Element? {
+  @inlinable package mutating func pop() -> Element? {
     guard let last = elements.popLast() else { return nil }
     guard let top = elements.first else { return last }
     elements[0] = last
@@ -33,7 +33,7 @@ package struct BinaryHeap<Element: Comparable & Sendable & Hashable>: Hashable, 
     return top
   }
 
-  private mutating func sink(_ start: Int) {
+  @inlinable mutating func sink(_ start: Int) {
     var parent = start
     while true {
       var child = 2 * parent + 1

@@ -1,12 +1,33 @@
 extension Core {
-  /// Carries a command out, at once or when the details that it needs have been loaded.
+  /// Carries a command out, at once or when the details that it needs have been loaded, and never before one that the
+  /// same client sent earlier.
   mutating func receive(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
-    let missing = command.tasksInDetail(self).filter {
-      tasks[$0] != nil && details[$0] == nil && !unreadable.contains($0)
-    }
-    if missing.isEmpty { return carryOut(command, token, now) }
-    heldCommands.append(HeldCommand(command: command, token: token, missing: Set(missing)))
+    let missing = missingDetails(of: command)
+    if missing.isEmpty, !heldCommands.holdsCommands(of: token.peer) { return carryOut(command, token, now) }
     for id in missing { effects.append(.loadDetails(id)) }
+    if let id = missing.first, !heldCommands.holdsCommands(of: token.peer) { heldCommands.wait(token.peer, for: id) }
+    heldCommands.append(CommandQueue.Held(command: command, token: token))
+  }
+
+  private func missingDetails(of command: Command) -> [TaskID] {
+    command.tasksInDetail(self).filter { tasks[$0] != nil && details[$0] == nil && !unreadable.contains($0) }
+  }
+
+  /// The details of a task have come, or there are none: commands that waited for them may go on.
+  mutating func runHeldCommands(after id: TaskID, _ now: ClockReading) {
+    for peer in heldCommands.takeWaiters(for: id) { runHeldCommands(of: peer, now) }
+  }
+
+  mutating func runHeldCommands(of peer: PeerID, _ now: ClockReading) {
+    while let held = heldCommands.first(of: peer) {
+      let missing = missingDetails(of: held.command)
+      if let id = missing.first {
+        heldCommands.wait(peer, for: id)
+        return
+      }
+      heldCommands.removeFirst(of: peer)
+      carryOut(held.command, held.token, now)
+    }
   }
 
   private mutating func carryOut(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
@@ -31,6 +52,7 @@ extension Core {
       offerMore(id)
       retireIfEmpty(id)
       effects.append(.reply(token, .done))
+    case .foreground(let command): carryOut(command, token, now)
     }
   }
 
@@ -341,7 +363,8 @@ extension Core {
       tasks[id]?.wakeAt = nil
       touch(id)
       line(up: id, now)
-    case .running, .finalizing, .finished: return
+    case .running: letGo(id, now)
+    case .finalizing, .finished: return
     }
   }
 
@@ -351,6 +374,7 @@ extension Core {
     case .waiting, .asking: break
     case .running:
       // The request is out, and sending it again could do the thing twice: only its answer is awaited.
+      if isForeground(cell.entry.session), active[id].map({ $0.phase != .loading }) == true { return hold(id) }
       if mayHaveActed(id) { return }
       leaveWire(id)
     case .suspended, .finalizing, .finished: return
@@ -413,7 +437,8 @@ extension Command {
     case .resume(let ids), .suspend(let ids), .cancel(let ids, _), .remove(let ids): ids
     case .update(let id, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
-    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge: []
+    case .foreground(.follow(let id, _)), .foreground(.keepRedirect(let id, _)): [id]
+    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge, .foreground(.open): []
     }
   }
 }

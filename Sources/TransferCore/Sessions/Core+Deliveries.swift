@@ -82,7 +82,8 @@ extension Core {
 
   mutating func detach(_ peer: PeerID, _ now: ClockReading) {
     for session in sessions.order where sessions[session]?.attached == peer { release(session, now) }
-    heldCommands.removeAll { $0.token.peer == peer && !$0.command.outlivesItsClient }
+    heldCommands.forget(peer)
+    runHeldCommands(of: peer, now)
   }
 
   /// The client of a session is gone; its data tasks wait for it a while.
@@ -105,7 +106,7 @@ extension Core {
     }
     noteUse(of: session, now)
     if hasDataTasks {
-      timers.push(Timer(at: now.boot + Limits.dataTaskGrace, subject: .dataGrace(session)))
+      arm(Timer(at: now.boot + Limits.dataTaskGrace, subject: .dataGrace(session)))
     }
   }
 
@@ -140,7 +141,7 @@ extension Command {
   /// What a client asked for in the moment it left still counts, where it is a decision and not a question.
   var outlivesItsClient: Bool {
     switch self {
-    case .openSession, .closeSession: false
+    case .openSession, .closeSession, .foreground: false
     case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: true
     }
   }

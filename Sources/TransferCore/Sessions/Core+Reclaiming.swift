@@ -15,7 +15,7 @@ extension Core {
   mutating func armReclaiming(_ session: SessionID, _ now: ClockReading) {
     guard let since = sessions[session]?.record.unusedSince else { return }
     let left = min(max(Limits.sessionRetention - (now.wall - since), .zero), Limits.sessionRetention)
-    timers.push(Timer(at: now.boot + left, subject: .session(session)))
+    arm(Timer(at: now.boot + left, subject: .session(session)))
   }
 
   /// The retention of an unused session may be over.
@@ -24,7 +24,7 @@ extension Core {
     let left = Limits.sessionRetention - (now.wall - since)
     guard left <= .zero, !intakes.values.contains(where: { $0.session == session }) else {
       let again = min(max(left, .seconds(60)), Limits.sessionRetention)
-      return timers.push(Timer(at: now.boot + again, subject: .session(session)))
+      return arm(Timer(at: now.boot + again, subject: .session(session)))
     }
     sessions.remove(session)
     removals.append(.removeSession(session))
@@ -47,7 +47,7 @@ extension Core {
   mutating func armRetention(_ id: TaskID, left: Duration, _ now: ClockReading) {
     let left = min(max(left, .zero), configuration.retention)
     let until = left > expiryNotice ? left - expiryNotice : left
-    timers.push(Timer(at: now.boot + until, subject: .retention(id)))
+    arm(Timer(at: now.boot + until, subject: .retention(id)))
   }
 
   /// Called when a result's timer fired and it is still there.

@@ -16,11 +16,15 @@ package struct AttemptOrder: Hashable, Sendable {
   /// The row will say how what arrives can be continued, if the answer has a validator. Until it says so
   /// (`releaseBody`) only a little of the body is taken: a daemon that was killed before would fetch all of that again.
   package var keepsResumePoint: Bool
+  /// The body's Content-Encoding is undone on its way to the client.
+  package var decodesContent: Bool
+  /// The client may want the redirect's own response: a little of its body is told too (`ResponseSink.client`).
+  package var keepsRedirectBody: Bool
 
   package init(
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
     sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
-    keepsResumePoint: Bool = false
+    keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsRedirectBody: Bool = false
   ) {
     self.attempt = attempt
     self.task = task
@@ -32,13 +36,20 @@ package struct AttemptOrder: Hashable, Sendable {
     self.noProgressTimeout = noProgressTimeout
     self.needsFreshConnection = needsFreshConnection
     self.keepsResumePoint = keepsResumePoint
+    self.decodesContent = decodesContent
+    self.keepsRedirectBody = keepsRedirectBody
   }
+
+  /// What is offered, and undone, where ``decodesContent`` is set and the request names no encodings itself.
+  package static let decodedEncodings = "gzip, deflate, br"
 }
 
 package enum RequestBody: Hashable, Sendable {
   case none
   /// The pinned source; its identity is checked when it is opened and again at the end of the attempt.
   case file(UploadSource)
+  /// Bytes that the program hands over; nil: as many as come. The shell's own choice, in place of ``file(_:)``.
+  case feed(length: Int64?)
 }
 
 package enum ResponseSink: Hashable, Sendable {

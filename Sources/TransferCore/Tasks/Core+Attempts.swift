@@ -81,15 +81,6 @@ extension Core {
     forgetIfExpired(id, now)
   }
 
-  private mutating func runHeldCommands(after id: TaskID, _ now: ClockReading) {
-    guard !heldCommands.isEmpty else { return }
-    var ready: [HeldCommand] = []
-    for index in heldCommands.indices { heldCommands[index].missing.remove(id) }
-    ready = heldCommands.filter(\.missing.isEmpty)
-    heldCommands.removeAll(where: \.missing.isEmpty)
-    for held in ready { receive(held.command, held.token, now) }
-  }
-
   private mutating func quarantine(_ id: TaskID, _ now: ClockReading) {
     if active[id] != nil { leaveWire(id) }
     finish(id, .failed(Self.recordUnreadable), now)
@@ -137,7 +128,9 @@ extension Core {
     work.roomBytes = files.freeBytes.map { $0.addingClamped(files.partBytes ?? 0) }
     work.phase = .onTheWire
     active[id] = work
-    request.headers = attemptHeaders(request, resume, held.plan)
+    let isForeground = session.conduct.isForeground
+    let decodes = isForeground && held.plan.kind == .data
+    request.headers = attemptHeaders(request, resume, decodes: decodes)
     // This attempt may overwrite a part file that the row still vouches for: the row must forget it first.
     let forgetsPart = resume == nil && held.progress.resumePoint != nil
     if forgetsPart {
@@ -153,10 +146,13 @@ extension Core {
       sink: held.plan.kind == .data ? .client : .partFile(path: held.plan.partPath),
       judgement: JudgementContext(
         kind: held.plan.kind, statusRule: held.plan.statusRule, resume: resume, now: now.wall,
-        asksForPart: request.headers.contains("Range") && resume == nil),
+        // A program that waits is given a part that it did not ask for, and sees that it is one.
+        asksForPart: (isForeground || request.headers.contains("Range")) && resume == nil),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
-      keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET")
+      keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
+      decodesContent: decodes, keepsRedirectBody: isForeground)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
+    if work.isPaused { effects.append(.foreground(.pause(attempt))) }
   }
 
   /// Where the part file can be continued. In the boot that wrote it the page cache is whole, so its own length counts;
@@ -194,10 +190,12 @@ extension Core {
     return Self.missingSpace(needed: length, free: free)
   }
 
-  private func attemptHeaders(_ request: TransferRequest, _ resume: ResumePoint?, _ plan: TaskPlan) -> HeaderFields {
+  private func attemptHeaders(_ request: TransferRequest, _ resume: ResumePoint?, decodes: Bool) -> HeaderFields {
     var headers = request.headers
     // Offsets count the bytes of one representation, so that no server may choose an encoding (failure cases 5 and 6).
-    if !headers.contains("Accept-Encoding") { headers.set("Accept-Encoding", to: "identity") }
+    if !headers.contains("Accept-Encoding") {
+      headers.set("Accept-Encoding", to: decodes ? AttemptOrder.decodedEncodings : "identity")
+    }
     if let resume {
       headers.set("Range", to: "bytes=\(resume.offset)-")
       headers.set("If-Range", to: resume.validator.fieldValue)
@@ -208,7 +206,8 @@ extension Core {
   // MARK: On the wire
 
   func owner(_ attempt: AttemptID) -> TaskID? {
-    guard let id = attemptOwners[attempt], active[id]?.attempt == attempt else { return nil }
+    guard let id = attemptOwners[attempt], let work = active[id], work.attempt == attempt, work.phase != .redirecting
+    else { return nil }
     return id
   }
 
@@ -343,7 +342,7 @@ extension Core {
     case .failed(let failure):
       if work.madeProgress { tasks[id]?.entry.failures = 0 }
       leaveWireAfterEnd(id)
-      if Self.isUnreachable(failure), !work.madeProgress, work.head == nil {
+      if Self.isUnreachable(failure), !work.madeProgress, work.head == nil, !isForeground(cell.entry.session) {
         admission.noteUnreachable(cell.lane, at: now.boot, random: random.next())
       }
       settle(failure, of: id, work, cell, requestWasSent, now)
@@ -440,13 +439,23 @@ extension Core {
     guard work.hops < Limits.redirects else {
       return stop(.tooManyRedirects, "The server redirected more than \(Limits.redirects) times.")
     }
-    guard let target = Origin(url: location), let origin = Origin(url: request.url) else {
-      return stop(.unsupportedURL, "The server redirected to something that is no http or https URL.")
-    }
-    if origin.scheme == "https", target.scheme == "http" {
+    let target = Origin(url: location)
+    let origin = Origin(url: request.url)
+    if origin?.scheme == "https", let target, target.scheme == "http" {
       return stop(
         .redirectForbidden, "The server redirected from https to http on \(target.host), which is not followed.")
     }
+    let next = Redirect.next(request, status: status, to: location, leavesOrigin: target != origin)
+    // The program may know what to do with a target that nobody here can follow.
+    if isForeground(tasks[id]?.entry.session), let head = work.head { return askRedirect(id, work, head, next) }
+    guard target != nil, origin != nil else {
+      return stop(.unsupportedURL, "The server redirected to something that is no http or https URL.")
+    }
+    hop(id, work, next)
+  }
+
+  /// Goes on with the request that a redirect led to.
+  mutating func hop(_ id: TaskID, _ work: ActiveTask, _ request: TransferRequest) {
     lastAttempt.rawValue += 1
     var next = work
     attemptOwners[work.attempt] = nil
@@ -457,7 +466,7 @@ extension Core {
     next.head = nil
     next.awaitsFirstByte = false
     next.newPoint = nil
-    next.request = Redirect.next(request, status: status, to: location, leavesOrigin: target != origin)
+    next.request = request
     active[id] = next
     tasks[id]?.entry.state = .running(lastAttempt)
     tasks[id]?.entry.sent = 0
@@ -477,7 +486,7 @@ extension Core {
   mutating func leaveWireAfterEnd(_ id: TaskID) {
     guard let work = active.removeValue(forKey: id) else { return }
     attemptOwners[work.attempt] = nil
-    if let lane = tasks[id]?.lane { admission.release(lane) }
+    if let lane = tasks[id]?.lane, !work.isPaused { admission.release(lane) }
   }
 }
 

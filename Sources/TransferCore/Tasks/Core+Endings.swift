@@ -61,10 +61,18 @@ extension Core {
 
   private mutating func retry(_ id: TaskID, _ failure: TransferFailure?, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
+    guard mayTryAgain(cell, failure) else {
+      let unexplained = TransferFailure(.internalFault, .transient, detail: "The attempt ended without a result.")
+      return finish(id, .failed(failure ?? unexplained), now)
+    }
     let failures = cell.entry.failures + 1
     var delay = RetryPolicy.delay(
       failures: failures, isDiscretionary: cell.entry.isDiscretionary, random: random.next())
     if failure?.code == .noSpace { delay = Limits.spaceCheckInterval }
+    if isForeground(cell.entry.session) {
+      delay = min(delay, Limits.connectivityCheckInterval)
+      effects.append(.foreground(.awaitsConnectivity(id)))
+    }
     if failure?.code == .partFileLost {
       // What is held cannot be trusted: the next attempt asks for the whole.
       details[id]?.progress.resumePoint = nil
@@ -130,11 +138,11 @@ extension Core {
       tasks[id]?.entry.expected = max(0, bytes)
       finish(id, refusedUpload(held).map(Result.failed) ?? .succeeded, now)
     case .failed(let failure):
-      if failure.code == .noSpace {
+      if failure.code == .noSpace, !isForeground(cell.entry.session) {
         // The bytes are there; only their place is missing. Nothing is fetched or sent again for that.
         details[id]?.progress.failure = failure
         touch(id, progress: true)
-        timers.push(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .finalizing(id)))
+        arm(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .finalizing(id)))
         return
       }
       // The server has answered: what it may have acted on is not asked again because its answer was lost on our disk.
@@ -206,7 +214,8 @@ extension Core {
     touch(id, progress: true)
     effects.append(.announce(id, .state))
     if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
-    armRetention(id, left: configuration.retention, now)
+    // A foreground client is there, and takes its results at once.
+    if !isForeground(cell.entry.session) { armRetention(id, left: configuration.retention, now) }
     if wasUnfinished { sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 } }
     if collects { queueResults(id, now) }
     settleSession(cell.entry.session, now)
@@ -288,7 +297,7 @@ extension Core {
     let remaining = min(max(deadline - now.wall, .zero), Limits.resourceTimeout)
     let due = now.boot + remaining
     tasks[id]?.deadlineAt = due
-    timers.push(Timer(at: due, subject: .deadline(id)))
+    arm(Timer(at: due, subject: .deadline(id)))
   }
 
   /// A calendar date is a moment of the wall clock: when that was set, tasks with a date get their new moment. (Delays
@@ -339,7 +348,7 @@ extension Core {
     case .suspended, .finished: return
     case .finalizing:
       // It may yet have to fetch again, and must not do so for ever.
-      return timers.push(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .deadline(id)))
+      return arm(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .deadline(id)))
     case .running: leaveWire(id)
     case .waiting, .asking: break
     }

@@ -93,7 +93,7 @@ extension Core {
     keptOrder.append(part.token)
     keptOf[part.owner] = part.token
     let left = min(max(Limits.keptPartRetention - (now.wall - part.keptAt), .zero), Limits.keptPartRetention)
-    timers.push(Timer(at: now.boot + left, subject: .keptPart(part.token)))
+    arm(Timer(at: now.boot + left, subject: .keptPart(part.token)))
   }
 
   /// Nobody went on from it: its file goes too.
@@ -117,7 +117,7 @@ extension Core {
     // A task is about to take it, or the wall clock was set back.
     guard left <= .zero, !claimedParts.contains(token) else {
       let again = min(max(left, .seconds(60)), Limits.keptPartRetention)
-      return timers.push(Timer(at: now.boot + again, subject: .keptPart(token)))
+      return arm(Timer(at: now.boot + again, subject: .keptPart(token)))
     }
     dropKeptPart(token)
   }

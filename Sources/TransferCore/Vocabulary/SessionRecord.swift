@@ -50,6 +50,8 @@ package struct SessionRecord: Hashable, Sendable {
   package var owesFinishEvents: Bool
   /// Since when nobody is attached and it has no tasks; nil while it is used.
   package var unusedSince: WallInstant?
+  /// Not stored: what is stored is a background session.
+  package var conduct = SessionConduct.background
 
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,

@@ -1,9 +1,7 @@
-import LinuxSystem
-
 /// Threads for file calls, one a filesystem and kind of work: a mount that hangs stops only the tasks on it. Which
 /// filesystem a path is on is read from the mount table, without touching the path.
-final class FileWorkers {
-  enum Work: Hashable {
+package final class FileWorkers {
+  package enum Work: Hashable {
     /// Opening, naming, removing: short calls.
     case names
     /// Making results durable in batches.
@@ -30,20 +28,20 @@ final class FileWorkers {
   private var byFolder: [String: Filesystem?] = [:]
   private var mountPoints: Set<String> = []
 
-  init() throws(SystemError) {
+  package init() throws(SystemError) {
     map = try FilesystemMap.current()
     mountPoints = Set(map.filesystems.map(\.mountPoint))
   }
 
   /// The mount table changed.
-  func refresh() {
+  package func refresh() {
     guard let fresh = try? FilesystemMap.current() else { return }
     map = fresh
     byFolder.removeAll()
     mountPoints = Set(map.filesystems.map(\.mountPoint))
   }
 
-  func isLocal(_ path: String) -> Bool { filesystem(of: path)?.isLocal ?? false }
+  package func isLocal(_ path: String) -> Bool { filesystem(of: path)?.isLocal ?? false }
 
   private func filesystem(of path: String) -> Filesystem? {
     // A file may be a mount point of its own.
@@ -56,7 +54,7 @@ final class FileWorkers {
     return found
   }
 
-  func worker(for path: String, _ work: Work) -> Worker? {
+  package func worker(for path: String, _ work: Work) -> Worker? {
     let key = Key(mount: filesystem(of: path)?.mountID ?? -1, work: work)
     if let worker = workers[key] { return worker }
     guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else { return nil }

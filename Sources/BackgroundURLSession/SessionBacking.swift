@@ -1,0 +1,136 @@
+#if !canImport(Darwin)
+  internal import Foundation
+  internal import FoundationNetworking
+  internal import Synchronization
+
+  /// Who carries a session's tasks out: the daemon (``AttachedSession``), or this process.
+  ///
+  /// ``URLSession`` and ``URLSessionTask`` are what a program sees; they keep what is the same for every session, and
+  /// hand the rest to this.
+  protocol SessionBacking: AnyObject, Sendable {
+    var configuration: URLSessionConfiguration { get }
+    var queue: CallbackQueue { get }
+    var delegate: (any URLSessionDelegate)? { get }
+    /// The object that delegates are handed, and the delegates; no owner once the session is invalid.
+    var audience: (owner: URLSession?, delegates: Delegates) { get }
+    /// In the order of their numbers.
+    var unfinishedTasks: [URLSessionTask] { get }
+    /// False: a completion handler ends the program, as on Apple's systems in background sessions.
+    var takesHandlers: Bool { get }
+
+    /// The program invalidates the session.
+    func invalidate(cancel: Bool)
+
+    /// A suspended task. One that cannot be carried out says why when it is resumed.
+    func makeTask<Made: URLSessionTask>(_ make: Maker<Made>, _ order: TaskOrder) -> Made
+    /// The last suspension was taken back.
+    func run(_ task: URLSessionTask)
+    /// The first suspension of a task that ran.
+    func pause(_ task: URLSessionTask)
+    /// The task is marked as canceling already.
+    func cancel(_ task: URLSessionTask)
+    func cancel(_ task: URLSessionTask, byProducingResumeData handler: @escaping @Sendable (Data?) -> Void)
+    func update(_ task: URLSessionTask, _ change: TaskUpdate)
+    /// The delegate wants a data task to become another one.
+    func convert(_ task: URLSessionTask, _ disposition: URLSession.ResponseDisposition)
+  }
+
+  typealias Maker<Made> = (any SessionBacking, TaskFields) -> Made
+
+  /// What a task is to be made from.
+  struct TaskOrder: Sendable {
+    var kind: TaskKind
+    /// Nil for a task that is made from resume data.
+    var request: URLRequest?
+    /// The file of an upload.
+    var source: URL?
+    /// The bytes of an upload.
+    var body: Data?
+    /// The body comes from the request's stream, or from one that the delegate makes.
+    var isStreamed = false
+    var resumeData: Data?
+
+    init(_ kind: TaskKind, _ request: URLRequest?) {
+      self.kind = kind
+      self.request = request
+    }
+  }
+
+  /// What a program changes of a task.
+  enum TaskUpdate: Sendable {
+    case description(String?)
+    case priority(Float)
+    case earliestBegin(Date?)
+  }
+
+  /// The delegate, under each of the protocols that it conforms to.
+  struct Delegates: Sendable {
+    let session: (any URLSessionDelegate)?
+    let task: (any URLSessionTaskDelegate)?
+    let data: (any URLSessionDataDelegate)?
+    let download: (any URLSessionDownloadDelegate)?
+
+    init(_ delegate: (any URLSessionDelegate)?) {
+      session = delegate
+      task = delegate as? any URLSessionTaskDelegate
+      data = delegate as? any URLSessionDataDelegate
+      download = delegate as? any URLSessionDownloadDelegate
+    }
+  }
+
+  // MARK: The order of callbacks
+
+  extension SessionBacking {
+    /// Queues a message of the session.
+    func post(_ body: @escaping @Sendable (URLSession, Delegates) -> Void) {
+      queue.append {
+        let (owner, delegates) = self.audience
+        if let owner { body(owner, delegates) }
+      }
+    }
+
+    /// Queues a message of a task; it waits while the task waits for its delegate's decision.
+    func post(_ task: URLSessionTask, _ body: @escaping @Sendable (URLSession, Delegates) -> Void) {
+      task.fields.withLock {
+        $0.callbacks.append {
+          let (owner, delegates) = self.audience
+          if let owner { body(owner, delegates) }
+        }
+      }
+      queue.append { task.takeTurn() }
+    }
+
+    /// The delegate decided what is to happen with a data task's response.
+    func decide(_ disposition: URLSession.ResponseDisposition, for task: URLSessionTask) {
+      let turns: Int? = task.fields.withLock {
+        guard $0.isAwaitingDisposition else { return nil }
+        $0.isAwaitingDisposition = false
+        $0.discardsBody = disposition != .allow
+        let turns = $0.skippedTurns
+        $0.skippedTurns = 0
+        return turns
+      }
+      guard let turns else { return }
+      switch disposition {
+      case .allow: break
+      case .cancel: task.cancel()
+      case .becomeDownload, .becomeStream: convert(task, disposition)
+      }
+      for _ in 0..<turns { queue.append { task.takeTurn() } }
+    }
+  }
+
+  extension URLSessionTask {
+    /// Runs the next callback of the task, unless it waits for its delegate's decision.
+    func takeTurn() {
+      let callback: Callback? = fields.withLock {
+        guard !$0.isAwaitingDisposition else {
+          $0.skippedTurns += 1
+          return nil
+        }
+        return $0.callbacks.popFirst()
+      }
+      callback?()
+    }
+  }
+#endif

@@ -1,0 +1,78 @@
+package import CurlEngine
+import LinuxSystem
+package import TransferCore
+
+/// The transfers of this process: one thread that owns core and engine. Every method may be called from any thread, is
+/// carried out in order, and returns at once.
+package final class TransferHome: Sendable {
+  enum Message: Sendable {
+    case open(LocalSession)
+    case close(LocalSession)
+    case start(LocalTransfer)
+    case resume(LocalTransfer)
+    case suspend(LocalTransfer)
+    case cancel(LocalTransfer)
+    case prioritize(LocalTransfer, UInt8)
+    case takeMore(LocalTransfer)
+    case follow(LocalTransfer, TransferRequest)
+    case keepRedirect(LocalTransfer)
+    case provide(BodyFeed?, length: Int64?, LocalTransfer)
+    case release(LocalTransfer)
+    // From workers.
+    case opened(AttemptID, Swift.Result<LocalFiles, LocalFileFailure>)
+    case finalized(TaskID, FinalizeOutcome)
+  }
+
+  /// The home of this process; made by its first use, and there until the process ends.
+  package static let shared = TransferHome(temporaryFolder: ProcessEnvironment.value(of: "TMPDIR") ?? "/tmp")
+
+  let mailbox: Mailbox<Message>?
+  private let worker: Worker?
+  /// Why there is no loop: out of descriptors or threads.
+  private let failure: TransferFailure?
+
+  /// - Parameter temporaryFolder: where the files of downloads stand until they are released.
+  package init(temporaryFolder: String) {
+    do throws(SystemError) {
+      let mailbox = try Mailbox<Message>()
+      let worker = try Worker(name: "URLSession", limit: 1)
+      self.mailbox = mailbox
+      self.worker = worker
+      failure = nil
+      worker.submit { TransferLoop.run(mailbox, temporaryFolder: temporaryFolder) }
+    } catch {
+      mailbox = nil
+      worker = nil
+      failure = TransferLoop.unavailable("\(error)")
+    }
+  }
+
+  private func post(_ message: Message) { mailbox?.post(message) }
+
+  package func open(_ session: LocalSession) { post(.open(session)) }
+  /// No transfer of the session follows.
+  package func close(_ session: LocalSession) { post(.close(session)) }
+
+  /// Once for each transfer.
+  package func start(_ transfer: LocalTransfer) {
+    if let failure { return transfer.listener.transferEnded(.failed(failure)) }
+    post(.start(transfer))
+  }
+
+  package func resume(_ transfer: LocalTransfer) { post(.resume(transfer)) }
+  /// The connection is kept, and nothing is read from it.
+  package func suspend(_ transfer: LocalTransfer) { post(.suspend(transfer)) }
+  package func cancel(_ transfer: LocalTransfer) { post(.cancel(transfer)) }
+  package func prioritize(_ transfer: LocalTransfer, _ priority: UInt8) { post(.prioritize(transfer, priority)) }
+  /// The listener wants body bytes again.
+  package func takeMore(_ transfer: LocalTransfer) { post(.takeMore(transfer)) }
+  package func follow(_ transfer: LocalTransfer, _ request: TransferRequest) { post(.follow(transfer, request)) }
+  /// The redirect's own response is the result.
+  package func keepRedirect(_ transfer: LocalTransfer) { post(.keepRedirect(transfer)) }
+  /// Nil: there is no body, and the transfer fails.
+  package func provide(_ feed: BodyFeed?, length: Int64?, to transfer: LocalTransfer) {
+    post(.provide(feed, length: length, transfer))
+  }
+  /// The file of a download is not needed any more.
+  package func release(_ transfer: LocalTransfer) { post(.release(transfer)) }
+}

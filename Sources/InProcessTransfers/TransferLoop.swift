@@ -1,0 +1,216 @@
+import CurlEngine
+import LinuxSystem
+import TransferCore
+
+/// The loop of a ``TransferHome``: it plays the shell's part of docs/internals/TransferCore.md, with a store in memory
+/// in place of SQLite and calls in place of a protocol. Belongs to its thread.
+final class TransferLoop {
+  /// What the loop knows of a transfer beside the core.
+  struct Work {
+    var transfer: LocalTransfer
+    var attempt: AttemptID?
+    var holds: Holds = []
+    /// The verdict on the present response was a redirect: its body is kept aside.
+    var isRedirect = false
+    var redirectBody: [UInt8] = []
+    /// The feed was given to an attempt, and cannot begin again.
+    var isFeedUsed = false
+    /// What the program provided for the next attempt.
+    var freshFeed: (feed: BodyFeed, length: Int64?)?
+    /// Opened files that wait for a body.
+    var awaitsBody: AttemptID?
+  }
+
+  struct Holds: OptionSet {
+    let rawValue: UInt8
+    static let suspended = Holds(rawValue: 1)
+    static let listener = Holds(rawValue: 2)
+  }
+
+  /// Transfers at once over all hosts: each costs a descriptor, and a program may have only 1024 of them.
+  private static let runningLimit = 256
+  static let peer = PeerID(rawValue: 1)
+
+  let mailbox: Mailbox<TransferHome.Message>
+  let loop: EventLoop
+  let files: FileWorkers
+  let bridge: EventLoopBridge
+  let engine: CurlEngine
+  let folder: String
+  var core: Core
+  var works: [TaskID: Work] = [:]
+  /// Rows, so to speak: what the core may ask for again.
+  var details: [TaskID: TaskDetails] = [:]
+  var tokens: [Int64: TransferHome.Message] = [:]
+  var sessionsOpened: Int64 = 0
+  /// Files of downloads that stand in the folder.
+  var made: Set<String> = []
+  var opening: [AttemptID: OpenOrder] = [:]
+  var opened: [AttemptID: LocalFiles] = [:]
+  var effects: [Effect] = []
+  var firstEffect = 0
+  var now = ClockReading(boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: 0)
+  private var lastToken: Int64 = 0
+  private var messages: [TransferHome.Message] = []
+  private var hasMessages = false
+  private var engineEvents: [EngineEvent] = []
+  private var hasBacklog = false
+  private var random = RandomWords(seed: Clocks.randomWord())
+
+  /// Turns for as long as the process lives.
+  static func run(_ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String) {
+    let loop: TransferLoop
+    do {
+      loop = try TransferLoop(mailbox, temporaryFolder: temporaryFolder)
+    } catch {
+      return refuseAll(mailbox, unavailable("\(error)"))
+    }
+    while loop.turn() {}
+    refuseAll(mailbox, unavailable("its loop cannot wait"))
+  }
+
+  static func unavailable(_ cause: String) -> TransferFailure {
+    TransferFailure(
+      .internalFault, .permanent,
+      detail: "Transfers are not possible in this process (\(cause)); look at its limits (ulimit -n, -u).")
+  }
+
+  private static func refuseAll(_ mailbox: Mailbox<TransferHome.Message>, _ failure: TransferFailure) {
+    while (try? Syscall.poll(mailbox.descriptor, for: .readable, timeoutMilliseconds: nil)) != nil {
+      for message in mailbox.drain() {
+        if case .start(let transfer) = message { transfer.listener.transferEnded(.failed(failure)) }
+      }
+    }
+  }
+
+  private init(_ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String) throws {
+    self.mailbox = mailbox
+    loop = try EventLoop()
+    files = try FileWorkers()
+    bridge = try EventLoopBridge(loop)
+    engine = try bridge.makeEngine()
+    let root = temporaryFolder.hasPrefix("/") ? temporaryFolder : "/tmp"
+    let name = "ferry-\(String(Clocks.randomWord(), radix: 36))"
+    folder = "\(root.hasSuffix("/") ? String(root.dropLast()) : root)/\(name)"
+    core = Core(
+      Core.Configuration(managedFolder: root, bootID: "this process", runningLimit: Self.runningLimit))
+    app = name
+    _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { [unowned self] _ in
+      hasMessages = true
+    }
+  }
+
+  /// The name of the folder, as the core's paths have it.
+  let app: String
+
+  // MARK: One turn
+
+  /// False when the loop cannot go on.
+  private func turn() -> Bool {
+    do throws(SystemError) {
+      if hasBacklog { try loop.poll() } else { try loop.wait(until: nextDeadline) }
+    } catch {
+      return false
+    }
+    hasBacklog = false
+    now = ClockReading(
+      boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: random.next())
+    if hasMessages {
+      hasMessages = false
+      mailbox.drain(into: &messages)
+      for message in messages { take(message) }
+      messages.removeAll(keepingCapacity: true)
+    }
+    gatherEngine()
+    effects += core.admit(at: now)
+    perform()
+    keep(core.takeChanges())
+    return true
+  }
+
+  private var nextDeadline: BootInstant? {
+    switch (core.nextDeadline, engine.nextDeadline) {
+    case (let first?, let second?): min(first, second)
+    case (let first, let second): first ?? second
+    }
+  }
+
+  func handle(_ event: Event) { effects += core.handle(event, at: now) }
+
+  @discardableResult
+  func command(_ command: Command, for message: TransferHome.Message? = nil) -> RequestToken {
+    lastToken += 1
+    if let message { tokens[lastToken] = message }
+    let token = RequestToken(peer: Self.peer, sequence: lastToken)
+    handle(.commanded(command, token))
+    return token
+  }
+
+  private func gatherEngine() {
+    engine.turn(now: now.boot)
+    engineEvents.removeAll(keepingCapacity: true)
+    engine.drainEvents(into: &engineEvents, limit: 1024)
+    for event in engineEvents { take(event) }
+    if engine.hasEvents { hasBacklog = true }
+  }
+
+  private func take(_ event: EngineEvent) {
+    switch event {
+    case .responded(let attempt, let head, let verdict):
+      let task = core.taskOnWire(attempt)
+      handle(.responded(attempt, head, verdict))
+      guard let task, let work = works[task] else { return }
+      works[task]?.isRedirect = verdict == .redirect
+      if verdict.takesBody { work.transfer.listener.transferResponded(head) }
+    case .progressed(let attempt, let held, let sent):
+      let task = core.taskOnWire(attempt)
+      handle(.progressed(attempt, held: held, sent: sent))
+      if let task { works[task]?.transfer.listener.transferProgressed(received: held, sent: sent) }
+    case .received(let attempt, let bytes): pass(bytes, of: attempt)
+    case .synced(let attempt, let offset): handle(.synced(attempt, offset: offset))
+    case .ended(let attempt, let end, let facts):
+      if let task = core.taskOnWire(attempt) { works[task]?.attempt = nil }
+      if let metrics = facts.metrics { handle(.measured(attempt, metrics)) }
+      handle(.ended(attempt, end, requestWasSent: facts.requestWasSent))
+    }
+  }
+
+  private func pass(_ bytes: [UInt8], of attempt: AttemptID) {
+    guard let task = core.taskOnWire(attempt), let work = works[task] else { return }
+    if work.isRedirect {
+      works[task]?.redirectBody += bytes
+    } else if !work.transfer.listener.transferReceived(bytes) {
+      hold(task, .listener)
+    }
+  }
+
+  // MARK: Holding a transfer back
+
+  func hold(_ task: TaskID, _ reason: Holds) {
+    guard let work = works[task] else { return }
+    works[task]?.holds.insert(reason)
+    if work.holds.isEmpty, let attempt = work.attempt { engine.pause(attempt) }
+  }
+
+  func letGo(_ task: TaskID, _ reason: Holds) {
+    guard let work = works[task], work.holds.contains(reason) else { return }
+    works[task]?.holds.remove(reason)
+    if work.holds == reason, let attempt = work.attempt { engine.unpause(attempt) }
+  }
+
+  // MARK: The store
+
+  /// Nothing outlives the process, so a commit is done when it is asked for.
+  private func keep(_ changes: [StoreChange]) {
+    for change in changes {
+      switch change {
+      case .addTask(let entry, let held): details[entry.id] = held
+      case .updateTask(let entry, let progress?): details[entry.id]?.progress = progress
+      case .removeTask(let id): details[id] = nil
+      case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery, .addKeptPart,
+        .removeKeptPart:
+        break
+      }
+    }
+  }
+}
