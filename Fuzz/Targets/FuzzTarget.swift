@@ -28,6 +28,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case lockRecord
   /// gzip and deflate.
   case contentCoding
+  /// Resume data, as a program gives it back.
+  case resumeTicket
 
   /// - Throws: ``FuzzFinding`` when something is not as it must be.
   package func run(_ bytes: [UInt8]) throws {
@@ -46,13 +48,14 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case .mountTable: try SystemTargets.mountTable(bytes)
     case .lockRecord: try SystemTargets.lockRecord(bytes)
     case .contentCoding: try ContentCodingTarget.run(bytes)
+    case .resumeTicket: try ResumeTicketTarget.run(bytes)
     }
   }
 
   /// Longer inputs find nothing new.
   package var longestInput: Int {
     switch self {
-    case .contentRange, .httpDate: 96
+    case .contentRange, .httpDate, .resumeTicket: 96
     case .url, .lockRecord: 512
     case .wireRequest, .wireMessage, .response, .answer, .intake, .mountTable, .contentCoding: 4096
     case .peerLines: 128

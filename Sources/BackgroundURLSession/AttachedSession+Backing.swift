@@ -9,22 +9,10 @@
     var takesHandlers: Bool { false }
 
     func makeTask<Made: URLSessionTask>(_ make: Maker<Made>, _ order: TaskOrder) -> Made {
-      guard order.resumeData == nil else {
-        return makeTask(make, order.kind, order.request, refusal: Self.refusalOfResumeData(order.kind))
-      }
+      if let data = order.resumeData { return makeTask(make, order.kind, resuming: data) }
       if order.body != nil { Refusal.uploadFromMemory() }
       if order.isStreamed { Refusal.uploadFromStream() }
       return makeTask(make, order.kind, order.request, source: order.source)
-    }
-
-    private static func refusalOfResumeData(_ kind: TaskKind) -> URLError {
-      guard kind == .download else {
-        return FailureTranslation.make(.cannotOpenFile, "Invalid resume data for background upload.")
-      }
-      let text =
-        "Invalid resume data for background download. Background downloads must use http or https and must download to "
-        + "an accessible file."
-      return FailureTranslation.make(.cannotWriteToFile, text)
     }
 
     func run(_ task: URLSessionTask) {
@@ -46,8 +34,11 @@
     }
 
     func cancel(_ task: URLSessionTask, byProducingResumeData handler: @escaping @Sendable (Data?) -> Void) {
-      task.cancel()
-      queue.append { handler(nil) }
+      guard task is URLSessionDownloadTask else {
+        task.cancel()
+        return queue.append { handler(nil) }
+      }
+      cancelKeepingPart(task, handler)
     }
 
     func update(_ task: URLSessionTask, _ change: TaskUpdate) {

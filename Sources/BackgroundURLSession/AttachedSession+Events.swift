@@ -160,6 +160,7 @@
     ) {
       reportCounts(of: task, owner, delegates)
       let bodyFailure = task.fields.withLock { $0.bodyFailure }
+      handOverMetrics(of: task, snapshot, owner, delegates)
       finish(task, FailureTranslation.error(of: snapshot) ?? bodyFailure, owner, delegates)
     }
   }

@@ -74,19 +74,21 @@
 
     // MARK: Attaching
 
-    private var openRequest: ClientRequest {
+    /// - Parameter isNew: this process makes the session; an invalidation by an earlier one is over.
+    private func openRequest(isNew: Bool) -> ClientRequest {
       var network = registry.network
       RequestTranslation.apply(configuration, to: &network)
       return .sessionOpen(
         SessionOpenParameters(
           app: registry.app, identifier: identifier, attach: true, collectsResults: true, network: network,
-          sendsLaunchEvents: configuration.sessionSendsLaunchEvents))
+          sendsLaunchEvents: configuration.sessionSendsLaunchEvents, revives: isNew,
+          wantsMetrics: state.withLock { $0.delegates.task != nil }))
     }
 
     /// Called while notifications wait. Learns the tasks that earlier processes left.
     func attach(through line: any DaemonLine) {
       do throws(ConnectionFailure) {
-        let opened = try line.call(openRequest, returning: SessionOpenResult.self)
+        let opened = try line.call(openRequest(isNew: !isInvalidated), returning: SessionOpenResult.self)
         for snapshot in try Self.unfinished(of: opened.session, through: line) { _ = known(snapshot) }
         state.withLock { $0.id = opened.session }
       } catch {
@@ -124,7 +126,7 @@
       let old = state.withLock { $0.hasEnded ? nil : $0.id }
       guard let old else { return }
       do {
-        let opened = try line.call(openRequest, returning: SessionOpenResult.self)
+        let opened = try line.call(openRequest(isNew: false), returning: SessionOpenResult.self)
         guard opened.session == old else { return abandon(for: opened.session) }
         for snapshot in try Self.unfinished(of: old, through: line) { _ = known(snapshot) }
         if state.withLock({ $0.isInvalidated }) {
@@ -166,6 +168,8 @@
       for (_, task) in lost.sorted(by: { $0.key < $1.key }) {
         complete(task, with: FailureTranslation.disconnection("the daemon's records were replaced"))
       }
+      // It was invalidated and had ended, and the connection broke before the daemon could say so.
+      if isInvalidated { send(.sessionInvalidate(SessionInvalidateParameters(session: newID, cancel: false))) }
     }
 
     // MARK: Making tasks
@@ -174,7 +178,8 @@
     ///
     /// `refusal` is set when it is known beforehand that the task cannot be carried out.
     func makeTask<Made: URLSessionTask>(
-      _ make: Maker<Made>, _ kind: TaskKind, _ request: URLRequest?, source: URL? = nil, refusal: URLError? = nil
+      _ make: Maker<Made>, _ kind: TaskKind, _ request: URLRequest?, source: URL? = nil, resumeToken: String? = nil,
+      refusal: URLError? = nil
     ) -> Made {
       let isInvalidatedByProgram = state.withLock { $0.isInvalidated && $0.invalidation == nil }
       guard !isInvalidatedByProgram else {
@@ -182,7 +187,7 @@
       }
       let task: Made
       if let request, refusal == nil {
-        task = enqueued(make, kind, request, source: source)
+        task = enqueued(make, kind, request, source: source, resumeToken: resumeToken)
       } else {
         task = refused(make, request, refusal ?? FailureTranslation.make(.badURL, "There is no request."))
       }
@@ -192,10 +197,10 @@
     }
 
     private func enqueued<Made: URLSessionTask>(
-      _ make: Maker<Made>, _ kind: TaskKind, _ request: URLRequest, source: URL?
+      _ make: Maker<Made>, _ kind: TaskKind, _ request: URLRequest, source: URL?, resumeToken: String?
     ) -> Made {
       guard
-        let wire = RequestTranslation.specification(
+        var wire = RequestTranslation.specification(
           kind: kind.rawValue, request: request, source: source, configuration: configuration)
       else { return refused(make, request, FailureTranslation.make(.badURL, "The request has no URL.")) }
       guard kind == .upload || (request.httpBody?.count ?? 0) <= WireLimits.bodyBytes else {
@@ -210,26 +215,33 @@
         let text = "The request's URL and headers are too long for the daemon."
         return refused(make, request, FailureTranslation.make(.dataLengthExceedsMaximum, text, url: request.url))
       }
+      wire.resumeToken = resumeToken
       if !isAttached { registry.attachAgain(self) }
-      return registry.holding {
+      // What a part is asked of, only the daemon knows.
+      let shown = resumeToken == nil ? request : nil
+      return registry.holding { [wire] in
         let (id, failure) = state.withLock { ($0.id, $0.invalidation ?? $0.disconnection) }
-        guard let id, let line = registry.line else { return refused(make, request, failure) }
+        guard let id, let line = registry.line else { return refused(make, shown, failure) }
         do throws(ConnectionFailure) {
           let parameters = TaskEnqueueParameters(session: id, tasks: [wire])
           let result = try line.call(.taskEnqueue(parameters), returning: TaskEnqueueResult.self)
           guard let receipt = result.tasks.first, let taskID = receipt.id, let number = receipt.number else {
             let error = result.tasks.first?.error ?? WireError(.internalError, "the daemon's receipt is empty")
+            if resumeToken != nil { return refused(make, shown, Self.refusal(of: error.message)) }
             return refused(make, request, FailureTranslation.error(of: error, url: request.url))
           }
+          if resumeToken != nil { return resuming(make, id: taskID, number: number, through: line) }
           return taken(make, request, headers: wire.headers ?? [], source: source, id: taskID, number: number)
         } catch {
           let refusal =
-            error.wireError.map { FailureTranslation.error(of: $0, url: request.url) }
-            ?? FailureTranslation.disconnection(error.message, url: request.url)
-          return refused(make, request, refusal)
+            error.wireError.map { FailureTranslation.error(of: $0, url: shown?.url) }
+            ?? FailureTranslation.disconnection(error.message, url: shown?.url)
+          return refused(make, shown, refusal)
         }
       }
     }
+
+    func remember(_ task: URLSessionTask, as id: Int64) { state.withLock { $0.tasks[id] = task } }
 
     private func taken<Made: URLSessionTask>(
       _ make: Maker<Made>, _ request: URLRequest, headers: [WireHeader], source: URL?, id: Int64, number: Int64

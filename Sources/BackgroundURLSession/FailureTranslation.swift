@@ -48,7 +48,14 @@
       }
       guard failure.code != "cancelled" else { return cancellation(of: task) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
-      return make(code, failure.detail, url: URL(string: task.currentURL ?? task.url))
+      return make(
+        code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: resumeData(of: task))
+    }
+
+    /// What a new download needs to go on from this one, as an error's `userInfo` holds it.
+    private static func resumeData(of task: TaskSnapshot) -> [String: Any] {
+      let data = task.resumeToken.flatMap { AttachedSession.resumeData(token: $0, received: task.received) }
+      return data.map { [NSURLSessionDownloadTaskResumeData: $0] } ?? [:]
     }
 
     /// The error of a request that the daemon refused.
@@ -58,6 +65,7 @@
         case .sessionInUse: .backgroundSessionInUseByAnotherProcess
         case .invalidURL: .unsupportedURL
         case .destinationClaimed, .destinationUnusable, .destinationExists: .cannotCreateFile
+        case .resumeDataInvalid: .cannotWriteToFile
         case .sourceMissing: .fileDoesNotExist
         case .sourceUnusable: .noPermissionsToReadFile
         case .degraded: .cannotWriteToFile
@@ -73,7 +81,7 @@
 
     /// With the reason where it was the person who ended the app (apple-api 1.6, force quit).
     private static func cancellation(of task: TaskSnapshot) -> URLError {
-      let error = cancellation(url: URL(string: task.url))
+      let error = make(.cancelled, "cancelled", url: URL(string: task.url), also: resumeData(of: task))
       guard task.cancelCause == CancelCause.forceQuit.rawValue else { return error }
       var userInfo = error.userInfo
       userInfo[NSURLErrorBackgroundTaskCancelledReasonKey] =
@@ -90,8 +98,11 @@
     /// still reads.
     static let failingURLStringKey = "NSErrorFailingURLStringKey"
 
-    static func make(_ code: URLError.Code, _ description: String, url: URL? = nil) -> URLError {
-      var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+    static func make(
+      _ code: URLError.Code, _ description: String, url: URL? = nil, also others: [String: Any] = [:]
+    ) -> URLError {
+      var userInfo = others
+      userInfo[NSLocalizedDescriptionKey] = description
       if let url {
         userInfo[NSURLErrorFailingURLErrorKey] = url
         userInfo[failingURLStringKey] = url.absoluteString

@@ -7,6 +7,13 @@
     func call<R: Decodable & Sendable>(_ request: ClientRequest, returning: R.Type) throws(ConnectionFailure) -> R {
       try call(request, returning: returning, timeout: .seconds(120))
     }
+
+    func ask<R: Decodable & Sendable>(
+      _ request: ClientRequest, returning: R.Type,
+      completion: @escaping @Sendable (Result<R, ConnectionFailure>) -> Void
+    ) {
+      self.request(request, returning: returning, timeout: .seconds(120), completion: completion)
+    }
   }
 
   extension SessionRegistry {

@@ -10,6 +10,10 @@
     func call<R: Decodable & Sendable>(_ request: ClientRequest, returning: R.Type) throws(ConnectionFailure) -> R
     /// Sends in order with the calls; the reply is not awaited, and the request outlives a broken connection.
     @discardableResult func send(_ request: ClientRequest) -> Bool
+    /// Sends in order with the calls; `completion` is called on any thread, and must not wait.
+    func ask<R: Decodable & Sendable>(
+      _ request: ClientRequest, returning: R.Type,
+      completion: @escaping @Sendable (Result<R, ConnectionFailure>) -> Void)
   }
 
   /// The background sessions of this process and the one connection that they share.

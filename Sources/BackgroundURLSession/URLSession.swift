@@ -134,8 +134,11 @@
       downloadTask(with: URLRequest(url: url))
     }
 
-    /// A task that fails with `URLError.cannotWriteToFile`: no download of this module gives resume data yet, and other
-    /// systems' is of no use here.
+    /// A download that goes on where another one ended; suspended, and durable when this returns. The delegate hears by
+    /// `didResumeAtOffset` from which byte.
+    ///
+    /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged, another
+    /// program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
     public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
       var order = TaskOrder(.download, nil)
       order.resumeData = resumeData

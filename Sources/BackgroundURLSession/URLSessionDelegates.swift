@@ -64,7 +64,7 @@
     func urlSession(
       _ session: URLSession, task: URLSessionTask, didReceiveInformationalResponse response: HTTPURLResponse)
 
-    /// Never called yet.
+    /// What was measured; directly before the task's last message.
     func urlSession(_ session: URLSession, task: URLSessionTask, didFinishCollecting metrics: URLSessionTaskMetrics)
 
     /// A task's last message.

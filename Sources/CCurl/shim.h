@@ -92,6 +92,13 @@ static inline void *ccurl_get_tls_session(CURL *easy) {
   return facts->backend == CURLSSLBACKEND_OPENSSL ? facts->internals : NULL;
 }
 
+static inline int ccurl_tls_version(void *session) { return SSL_version((SSL *)session); }
+// IANA's number of the cipher suite; 0 where there is none.
+static inline int ccurl_tls_cipher_suite(void *session) {
+  const SSL_CIPHER *cipher = SSL_get_current_cipher((SSL *)session);
+  return cipher == NULL ? 0 : SSL_CIPHER_get_protocol_id(cipher);
+}
+
 // A message's payload is a union behind a pointer; these two copy out what the engine reads of it.
 static inline CURL *ccurl_next_done(CURLM *multi, CURLcode *result) {
   int left = 0;

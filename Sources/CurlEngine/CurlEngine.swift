@@ -133,8 +133,7 @@ package struct EngineUnavailable: Error, Hashable {
           detail: "libcurl did not take the transfer."))
       return finish(transfer, CURLE_FAILED_INIT)
     }
-    transfer.isOnWire = true
-    transfer.lastProgress = context.now
+    transfer.goesOnWire()
     context.scan(by: context.now + min(EngineLimits.scanInterval, transfer.order.noProgressTimeout))
   }
 

@@ -76,6 +76,15 @@ import TransferCore
     return unsafe ccurl_get_offset(raw, what, &value) == CURLE_OK ? Int64(value) : 0
   }
 
+  /// Nil where libcurl knows nothing, or an empty text.
+  func text(_ what: CURLINFO) -> String? {
+    var value: UnsafeMutablePointer<CChar>?
+    guard unsafe ccurl_get_pointer(raw, what, &value) == CURLE_OK, let value = unsafe value else { return nil }
+    // SAFETY: a NUL-terminated text of the handle's own; it is copied at once.
+    let text = unsafe String(cString: value)
+    return text.isEmpty ? nil : text
+  }
+
   /// The socket that the transfer uses now; nil when it has none.
   var socket: Int32? {
     var value: curl_socket_t = -1

@@ -57,6 +57,7 @@ final class EasyTransfer {
   private(set) var isUntold = false
   private var hasToldResponse = false
   private var clientBytes: [UInt8] = []
+  private var times = TransactionTimes()
 
   init(
     _ order: AttemptOrder, easy: EasyHandle, context: EngineContext, sink: PartFileSink?, upload: UploadBody?
@@ -220,6 +221,7 @@ final class EasyTransfer {
     }
     switch unsafe upload.read(into: buffer) {
     case .bytes(let count):
+      if count == 0 || upload.offset >= upload.sizeBytes { times.noteBodySent(at: context.now) }
       lastProgress = context.now
       tell()
       return count
@@ -280,6 +282,7 @@ final class EasyTransfer {
     endLookup()
     isConnected = true
     tlsSession = TLSGoodbye.session(of: easy)
+    if let tlsSession { times.noteTLS(tlsSession) }
     lastProgress = context.now
   }
 
@@ -433,9 +436,16 @@ final class EasyTransfer {
   /// A CONNECT to a proxy is no request of ours, so the connection must have been there first.
   var requestWasSent: Bool { isConnected && easy.long(CURLINFO_REQUEST_SIZE) > 0 }
 
+  func goesOnWire() {
+    isOnWire = true
+    lastProgress = context.now
+    times.begin(at: context.now)
+  }
+
   func facts() -> AttemptFacts {
     AttemptFacts(
       requestWasSent: requestWasSent, sent: sent, received: received,
-      source: upload.map { $0.check ?? .changed } ?? .notApplicable)
+      source: upload.map { $0.check ?? .changed } ?? .notApplicable,
+      metrics: times.measure(easy, order, head: head, sent: sent, received: received))
   }
 }

@@ -61,8 +61,13 @@ package struct AttemptFacts: Hashable, Sendable {
   /// Body bytes received, discarded ones included.
   package var received: Int64
   package var source: SourceCheck
+  /// Nil when it never went on the wire.
+  package var metrics: TransactionMetrics?
 
-  package init(requestWasSent: Bool, sent: Int64, received: Int64, source: SourceCheck) {
+  package init(
+    requestWasSent: Bool, sent: Int64, received: Int64, source: SourceCheck, metrics: TransactionMetrics? = nil
+  ) {
+    self.metrics = metrics
     self.requestWasSent = requestWasSent
     self.sent = sent
     self.received = received

@@ -142,7 +142,7 @@ extension TransferLoop {
       guard let cell = core.tasks[id], case .finished(let ending) = cell.entry.state else { return }
       end(id, ending, cell)
     case .resumed(let offset): works[id]?.transfer.listener.transferResumed(at: offset)
-    case .removed, .progress, .response: break
+    case .removed, .progress, .response, .expiring: break
     }
   }
 

@@ -170,6 +170,7 @@ final class TransferLoop {
     case .synced(let attempt, let offset): handle(.synced(attempt, offset: offset))
     case .ended(let attempt, let end, let facts):
       if let task = core.taskOnWire(attempt) { works[task]?.attempt = nil }
+      if let metrics = facts.metrics { handle(.measured(attempt, metrics)) }
       handle(.ended(attempt, end, requestWasSent: facts.requestWasSent))
     }
   }
@@ -206,7 +207,9 @@ final class TransferLoop {
       case .addTask(let entry, let held): details[entry.id] = held
       case .updateTask(let entry, let progress?): details[entry.id]?.progress = progress
       case .removeTask(let id): details[id] = nil
-      case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery, .app: break
+      case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery, .addKeptPart,
+        .removeKeptPart, .app:
+        break
       }
     }
   }

@@ -91,6 +91,22 @@ package enum ChildProcess {
     return reaped == 0 ? nil : ExitStatus(waitStatus: status)
   }
 
+  /// Replaces the running program by the one at `path` (execve(2)); the process and its descriptors that are not
+  /// close-on-exec stay. Returns only by throwing.
+  package static func become(
+    path: String, arguments: [String], environment: [String: String]
+  ) throws(SystemError) -> Never {
+    let argumentList = CStringList(arguments)
+    let environmentList = CStringList(environment.map { "\($0.key)=\($0.value)" })
+    // SAFETY: both arrays end with NULL and live until the call returns, if it does.
+    _ = unsafe argumentList.withPointers { argumentPointers in
+      unsafe environmentList.withPointers { environmentPointers in
+        unsafe execve(path, argumentPointers, environmentPointers)
+      }
+    }
+    throw SystemError(errno, operation: "execve", path: path)
+  }
+
   /// The path of the running program. After the file was replaced (an upgrade), the path where the new one stands.
   package static func executablePath() throws(SystemError) -> String {
     let link = "/proc/self/exe"

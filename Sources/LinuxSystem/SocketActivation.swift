@@ -18,6 +18,19 @@ package enum SocketActivation {
     return try inherited(environment, processID: getpid(), first: firstDescriptor)
   }
 
+  /// Makes this process's next program find the socket where a service manager would have put it. Only to be followed
+  /// by ``ChildProcess/become(path:arguments:environment:)``: whatever has descriptor 3 is closed.
+  package static func passOn(_ socket: Int32, to environment: inout [String: String]) throws(SystemError) {
+    if socket == firstDescriptor {
+      _ = try Syscall.retrying("fcntl") { fcntl(socket, F_SETFD, 0) }
+    } else {
+      _ = try Syscall.retrying("dup2") { dup2(socket, firstDescriptor) }
+    }
+    environment["LISTEN_PID"] = "\(getpid())"
+    environment["LISTEN_FDS"] = "1"
+    environment["LISTEN_FDNAMES"] = nil
+  }
+
   /// SD_LISTEN_FDS_START.
   private static let firstDescriptor: Int32 = 3
   /// More than a daemon of one socket can be meant to get; guards the loop against a number made up.

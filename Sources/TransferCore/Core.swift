@@ -9,15 +9,19 @@ package struct Core: Hashable, Sendable {
     package var managedFolder: String
     /// Names the present boot of the machine.
     package var bootID: String
+    /// A result that nobody collects is kept so long.
+    package var retention: Duration
     /// Transfers at once over all hosts.
     package var runningLimit: Int
     package var launches: LaunchPolicy
 
     package init(
-      managedFolder: String, bootID: String, runningLimit: Int = Limits.running, launches: LaunchPolicy = .standard
+      managedFolder: String, bootID: String, retention: Duration = Limits.retention,
+      runningLimit: Int = Limits.running, launches: LaunchPolicy = .standard
     ) {
       self.managedFolder = managedFolder
       self.bootID = bootID
+      self.retention = retention
       self.runningLimit = runningLimit
       self.launches = launches
     }
@@ -47,6 +51,19 @@ package struct Core: Hashable, Sendable {
   var unreconciled: Set<TaskID> = []
   var destinationOwners: [UInt64: TaskID] = [:]
   var keyOwners: [KeyDigest: TaskID] = [:]
+  /// Part files of tasks that have ended, by their token; see `Core+KeptParts`.
+  var keptParts: [ResumeToken: KeptPart] = [:]
+  /// Oldest first.
+  var keptOrder: [ResumeToken] = []
+  /// By the task whose id stands in the file's name.
+  var keptOf: [TaskID: ResumeToken] = [:]
+  /// Parts that a batch is about to take, while its files are looked at.
+  var claimedParts: Set<ResumeToken> = []
+  /// Task → whose part file it goes on in; and who does so now.
+  var adoptions: [TaskID: TaskID] = [:]
+  var adoptedBy: [TaskID: TaskID] = [:]
+  /// Another daemon is about to take over: nothing new begins.
+  package internal(set) var isDraining = false
   var lastTaskID = TaskID(rawValue: 0)
   var lastSessionID = SessionID(rawValue: 0)
   var lastAttempt = AttemptID(rawValue: 0)
@@ -93,6 +110,9 @@ package struct Core: Hashable, Sendable {
     case .finalized(let id, let outcome): finalized(id, outcome, now)
     case .storeChanged(let reason): degraded = reason
     case .app(let event): handle(event, now)
+    case .measured(let attempt, let metrics): note(metrics, attempt)
+    case .drainRequested: beginDraining()
+    case .handedOver: handOver(now)
     }
     return takeEffects()
   }
@@ -102,7 +122,7 @@ package struct Core: Hashable, Sendable {
     followWallClock(now)
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
-    while let place = admission.popCandidate(at: now.boot) {
+    while !isDraining, let place = admission.popCandidate(at: now.boot) {
       let id = place.task
       guard let cell = tasks[id], place.rank == Admission.rank(cell) else { continue }
       tasks[id]?.isQueued = false
@@ -140,10 +160,14 @@ package struct Core: Hashable, Sendable {
     return ordered
   }
 
-  /// False for the result of a task or session that went in the same tick, and may never have had a row.
+  /// False for what went in the same tick, and may never have had a row.
   private func isStillMeant(_ change: StoreChange) -> Bool {
-    guard case .addDelivery(let record) = change else { return true }
-    return sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
+    switch change {
+    case .addDelivery(let record):
+      sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
+    case .addKeptPart(let part): keptParts[part.token] != nil
+    case .putSession, .removeSession, .addTask, .updateTask, .removeTask, .removeDelivery, .removeKeptPart, .app: true
+    }
   }
 
   /// Details where they are in memory; else the store has them.
@@ -194,7 +218,7 @@ package struct Core: Hashable, Sendable {
         switch timer.subject {
         case .deadline(let id): table[id]?.deadlineAt == timer.at
         case .retention(let id), .finalizing(let id): table[id] != nil
-        case .dataGrace: true
+        case .dataGrace, .keptPart, .session: true
         }
       })
   }
@@ -269,6 +293,9 @@ package struct Timer: Hashable, Comparable, Sendable {
   package enum Subject: Hashable, Sendable {
     case deadline(TaskID)
     case retention(TaskID)
+    case keptPart(ResumeToken)
+    /// Nobody uses it.
+    case session(SessionID)
     case dataGrace(SessionID)
     /// Placing a result failed for want of space.
     case finalizing(TaskID)

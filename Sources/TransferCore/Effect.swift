@@ -36,7 +36,8 @@ package enum Effect: Hashable, Sendable {
     case .begin(_, let afterCommit): afterCommit
     // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would
     // leave its part file there, and its file in the way of the same request when it comes again.
-    case .openFiles(_, let order): order.destination != .managed
+    // Nor may the bytes of a kept part change while its own row is still there to vouch for them.
+    case .openFiles(_, let order): order.destination != .managed || order.isAdopted
     case .finalize(let order): order.destination != .managed
     case .app(let effect): effect.needsCommit
     case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
@@ -50,6 +51,8 @@ package enum Announcement: Hashable, Sendable {
   /// The server accepted a resumption at this offset, or refused it (0).
   case resumed(offset: Int64)
   case response(ResponseHead)
+  /// Its result is not collected, and goes at this moment.
+  case expiring(at: WallInstant)
   /// The task is no more: removed, acknowledged, or past its retention.
   case removed
 }
@@ -62,8 +65,14 @@ package struct OpenOrder: Hashable, Sendable {
   package var source: UploadSource?
   /// Where the part file will be placed: whether it stands there already must be known before it is written to.
   package var destination: Destination
+  /// The part file was another task's.
+  package var isAdopted: Bool
 
-  package init(task: TaskID, partPath: String?, source: UploadSource?, destination: Destination = .managed) {
+  package init(
+    task: TaskID, partPath: String?, source: UploadSource?, destination: Destination = .managed,
+    isAdopted: Bool = false
+  ) {
+    self.isAdopted = isAdopted
     self.task = task
     self.partPath = partPath
     self.source = source
@@ -99,6 +108,7 @@ package enum Reply: Hashable, Sendable {
   case sessionOpened(SessionID, nextTaskNumber: Int64, isNew: Bool)
   case enqueued([EnqueueOutcome])
   case identifiers(reached: [TaskID], unknown: [TaskID])
+  case cancelled(reached: [TaskID], unknown: [TaskID], kept: [KeptPart])
   case done
   case refused(Refusal)
 }
@@ -114,6 +124,7 @@ package struct Refusal: Hashable, Sendable {
     case sessionInUse, sessionUnknown, sessionInvalidated, taskUnknown, destinationClaimed, destinationUnusable
     case destinationExists, sourceMissing, sourceUnusable, degraded, tooManyTasks, invalidParameters
     case appUnknown
+    case resumeDataInvalid
   }
 
   package var name: Name

@@ -18,6 +18,11 @@ package enum Event: Hashable, Sendable {
   /// server.
   case ended(AttemptID, AttemptEnd, requestWasSent: Bool)
   case finalized(TaskID, FinalizeOutcome)
+  /// What the engine measured of an attempt, or of one hop; directly before its ``ended(_:_:requestWasSent:)``.
+  case measured(AttemptID, TransactionMetrics)
+  /// Another daemon is to take over soon, and takes over now.
+  case drainRequested
+  case handedOver
   /// The store cannot write (a reason), or can again (nil).
   case storeChanged(degraded: String?)
   case app(AppEvent)
@@ -25,14 +30,17 @@ package enum Event: Hashable, Sendable {
 
 /// What a client asked for, checked by the shell: sizes, URLs and field syntax are in order.
 package enum Command: Hashable, Sendable {
+  /// - revives: take an earlier invalidation back.
   case openSession(
-    SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings, sendsLaunchEvents: Bool = true)
+    SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings, sendsLaunchEvents: Bool = true,
+    revives: Bool = false)
   case closeSession(SessionID)
   case invalidateSession(SessionID, cancel: Bool)
   case enqueue(SessionID, [TaskDraft])
   case resume([TaskID])
   case suspend([TaskID])
-  case cancel([TaskID])
+  /// - producesResumeData: keep what was fetched where it can be continued, and tell by which token.
+  case cancel([TaskID], producesResumeData: Bool = false)
   /// Cancels what runs and forgets the task and its files.
   case remove([TaskID])
   case update(TaskID, TaskChange)
@@ -62,6 +70,8 @@ package struct TaskDraft: Hashable, Sendable {
   package var isDiscretionary = false
   package var earliestBegin: WallInstant?
   package var isSuspended = false
+  /// Go on from this kept part, which also says what is asked of whom.
+  package var resumeToken: ResumeToken?
 
   package init(kind: TaskKind, request: TransferRequest, origin: String) {
     self.kind = kind

@@ -4,7 +4,7 @@ extension Core {
   /// One sentence for each rule that does not hold; empty in a sound core.
   package func violations() -> [String] {
     activityViolations() + sessionViolations() + claimViolations() + entryViolations() + residencyViolations()
-      + admission.violations() + placeViolations() + appViolations()
+      + admission.violations() + placeViolations() + keptPartViolations() + appViolations()
   }
 
   /// Launches, budgets and processes of apps.
@@ -211,6 +211,28 @@ extension Core {
     }
     for id in sortedIDs(unreconciled) where tasks[id] == nil {
       found.append("Task \(id) is still to be reconciled, and does not exist.")
+    }
+    return found
+  }
+
+  /// A kept part has one name, one file and one end.
+  private func keptPartViolations() -> [String] {
+    var found: [String] = []
+    if keptOrder.count != keptParts.count { found.append("Kept parts are miscounted.") }
+    let armed = Set(timers.elements.map(\.subject))
+    for token in keptOrder {
+      guard let part = keptParts[token] else {
+        found.append("A kept part stands in the order and does not exist.")
+        continue
+      }
+      if keptOf[part.owner] != token { found.append("The part of task \(part.owner) is kept twice, or not found.") }
+      if adoptedBy[part.owner] != nil { found.append("The part of task \(part.owner) is kept, and in use.") }
+      if !armed.contains(.keptPart(token)) { found.append("The part of task \(part.owner) is kept for ever.") }
+    }
+    for owner in sortedIDs(adoptedBy.keys) {
+      guard let id = adoptedBy[owner] else { continue }
+      if tasks[id] == nil { found.append("Task \(id) goes on in a part file, and does not exist.") }
+      if adoptions[id] != owner { found.append("Task \(id) does not know whose part file it has.") }
     }
     return found
   }

@@ -16,6 +16,21 @@ package enum Limits {
   package static let redirects = 10
   /// A result that nobody collects is kept so long.
   package static let retention = Duration.seconds(7 * 86_400)
+  /// In the last of so many parts of its retention a result says that it goes: the last day of seven.
+  package static let retentionParts = 7
+  /// A kept part waits so long for a task that goes on from it: as long as the result that told of it.
+  package static let keptPartRetention = Duration.seconds(7 * 86_400)
+  /// Kept parts of all apps; beyond it the oldest goes. Each can be gigabytes that no list of tasks shows.
+  package static let keptParts = 256
+  /// An empty session that nobody attaches to is forgotten after so long, and with it only how far its tasks were
+  /// counted: longer than any result of it could wait.
+  package static let sessionRetention = Duration.seconds(30 * 86_400)
+  /// Transactions of which a task keeps what was measured: the first and the last ones. Of a task that was tried for
+  /// days the middle tells nothing new.
+  package static let transactions = 16
+  /// How long a daemon that is to be replaced waits for transfers that would lose by being stopped. (Twice what a
+  /// stalled connection needs to be recognised by a person; a transfer that takes longer begins again.)
+  package static let drain = Duration.seconds(30)
   /// How long a data task waits for its client to come back.
   package static let dataTaskGrace = Duration.seconds(30)
   /// Unfinished tasks of one daemon: a million is the design's goal; beyond it enqueueing is refused.

@@ -13,6 +13,7 @@
 /// | finalizing | another boot, upload or not repeatable | failed (partFileLost) | the server has acted, and its answer may be torn |
 /// | finished | results unacknowledged | offered again, with the same numbers | at least once |
 /// | finished | part file or pinned source left | they are removed (again) | removing follows the commit and may have been lost |
+/// | kept part | any | kept, until its retention ends | resume data outlives both processes |
 /// | (no row) | file named by a task's id in the daemon's folders | removed by the shell, see ``Core/mustKeepFiles(of:)`` | a row is written before a file counts |
 extension Core {
   /// A core that goes on from what was stored, and what is to be done first.
@@ -38,6 +39,12 @@ extension Core {
       core.keyOwners[digest] = key.task
       core.tasks[key.task]?.keyDigest = digest
     }
+    // In the order of ids: of several that went on in one file the last is the one that has it now.
+    for adoption in stored.adoptions { core.adopt(adoption) }
+    for part in stored.keptParts {
+      core.remember(part, now)
+      core.adoptedBy[part.owner] = nil
+    }
     for delivery in stored.deliveries {
       core.sessions.update(delivery.session, isStored: false) { $0.deliveries.append(delivery) }
     }
@@ -48,6 +55,8 @@ extension Core {
     }
     for session in core.sessions.order {
       core.settleSession(session, now)
+      core.noteUse(of: session, now)
+      core.armReclaiming(session, now)
       core.retireIfEmpty(session)
     }
     defer { core.effects.removeAll() }
@@ -58,7 +67,8 @@ extension Core {
 
   /// Whether files named by this id in the daemon's own folders belong to somebody.
   package func mustKeepFiles(of id: TaskID) -> Bool {
-    tasks[id] != nil || id > lastTaskID || intakes.values.contains { $0.isPreparing(id) }
+    tasks[id] != nil || id > lastTaskID || keptOf[id] != nil || adoptedBy[id] != nil
+      || intakes.values.contains { $0.isPreparing(id) }
   }
 
   /// A row whose moments contradict its state was written by somebody else. Its task goes on, and neither runs nor
@@ -92,8 +102,7 @@ extension Core {
     }
     armDeadline(entry.id, now)
     if let finishedAt = entry.finishedAt {
-      let left = min(max(Limits.retention - (now.wall - finishedAt), .zero), Limits.retention)
-      arm(Timer(at: now.boot + left, subject: .retention(entry.id)))
+      armRetention(entry.id, left: configuration.retention - (now.wall - finishedAt), now)
     }
   }
 

@@ -246,6 +246,9 @@ extension Daemon {
         if nextProgress == nil { nextProgress = BootInstant.now() + Self.progressInterval }
       }
     case .state: noteChange(id)
+    case .expiring:
+      expiring.append(id)
+      noteChange(id)
     case .resumed(let offset):
       tellAtOnce(id)
       let notice = TaskResumedNotice(id: id.rawValue, offset: offset, expected: core.tasks[id]?.entry.expected)
@@ -321,6 +324,7 @@ extension Daemon {
   }
 
   private func offer(_ record: DeliveryRecord, to peer: PeerID) {
+    let hasMetrics = record.kind == .completion && peers[peer]?.wantsMetrics == true
     func send(_ snapshot: TaskSnapshot?) {
       say(
         .delivery(
@@ -331,22 +335,29 @@ extension Daemon {
     let needed = record.task.map { [$0] } ?? []
     // Results keep their order: one that needs the store holds those behind it back.
     if offerReads == 0, needed.allSatisfy({ core.residentDetails($0) != nil }) {
-      return send(needed.first.flatMap { snapshot($0, core.residentDetails($0)) })
+      return send(needed.first.flatMap { snapshot($0, core.residentDetails($0), hasMetrics: hasMetrics) })
     }
     offerReads += 1
     read(needed) { [unowned self] readings in
       offerReads -= 1
       // It may have been acknowledged by the client's earlier connection meanwhile.
       guard core.isStillMeant(.offer(peer, record)) else { return }
-      send(readings.first.flatMap { snapshot($0.0, core.residentDetails($0.0) ?? $0.1.details) })
+      send(
+        readings.first.flatMap {
+          snapshot($0.0, core.residentDetails($0.0) ?? $0.1.details, hasMetrics: hasMetrics)
+        })
     }
   }
 
   // MARK: Snapshots
 
-  func snapshot(_ id: TaskID, _ details: TaskDetails?, isFull: Bool = false) -> TaskSnapshot? {
+  func snapshot(
+    _ id: TaskID, _ details: TaskDetails?, isFull: Bool = false, hasMetrics: Bool = false
+  ) -> TaskSnapshot? {
     guard let cell = core.tasks[id] else { return nil }
-    return Snapshot.make(cell, details, in: &core, at: Self.readClock(randomWord: 0), isFull: isFull)
+    var snapshot = Snapshot.make(cell, details, in: &core, at: Self.readClock(randomWord: 0), isFull: isFull)
+    if isFull || hasMetrics, let log = details?.progress.metrics, !log.isEmpty { snapshot.metrics = WireMetrics(log) }
+    return snapshot
   }
 
   /// Snapshots of tasks that exist, in the given order; asks the store for what is not in memory.

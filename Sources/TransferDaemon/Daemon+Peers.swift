@@ -182,14 +182,16 @@ extension Daemon {
       command(
         .openSession(
           key, attach: parameters.attach, collectsResults: parameters.collectsResults, network: network,
-          sendsLaunchEvents: parameters.sendsLaunchEvents ?? true))
+          sendsLaunchEvents: parameters.sendsLaunchEvents ?? true, revives: parameters.revives ?? false))
+      if parameters.attach { peer.wantsMetrics = parameters.wantsMetrics ?? false }
     case .sessionClose(let parameters): command(.closeSession(SessionID(rawValue: parameters.session)))
     case .sessionInvalidate(let parameters):
       command(.invalidateSession(SessionID(rawValue: parameters.session), cancel: parameters.cancel))
     case .taskEnqueue(let parameters): try enqueue(parameters, token, now, &effects)
     case .taskResume(let parameters): command(.resume(try ids(parameters.ids)))
     case .taskSuspend(let parameters): command(.suspend(try ids(parameters.ids)))
-    case .taskCancel(let parameters): command(.cancel(try ids(parameters.ids)))
+    case .taskCancel(let parameters):
+      command(.cancel(try ids(parameters.ids), producesResumeData: parameters.producesResumeData ?? false))
     case .taskRemove(let parameters): command(.remove(try ids(parameters.ids)))
     case .taskUpdate(let parameters):
       command(.update(TaskID(rawValue: parameters.id), try RequestIntake.change(parameters)))
@@ -215,6 +217,7 @@ extension Daemon {
     case .appAttach(let parameters): try take(.attach(parameters), token, from: peer, now, &effects)
     case .appState(let parameters): try take(.state(parameters), token, from: peer, now, &effects)
     case .appHandled(let parameters): try take(.handled(parameters), token, from: peer, now, &effects)
+    case .daemonRestart: try restart(token, peer, now, &effects)
     }
   }
 
@@ -315,14 +318,16 @@ extension Daemon {
   private func status(_ token: RequestToken) {
     var counts: [String: Int64] = [:]
     core.tasks.forEach { counts[Snapshot.word($0.entry.state), default: 0] += 1 }
-    respond(
-      to: token,
-      result: DaemonStatusResult(
-        pid: getpid(), version: Self.version, stateDirectory: directories.state, socket: directories.socketPath,
-        log: directories.state + "/ferryd.log",
-        uptimeSeconds: (BootInstant.now() - startedAt).millisecondsClamped / 1000, tasks: counts,
-        sessions: Int64(core.sessions.count), peers: Int64(peers.count), commits: commits, degraded: core.degraded,
-        quarantined: quarantined, turnMicroseconds: turns.byBound))
+    var result = DaemonStatusResult(
+      pid: getpid(), version: Self.version, stateDirectory: directories.state, socket: directories.socketPath,
+      log: directories.state + "/ferryd.log",
+      uptimeSeconds: (BootInstant.now() - startedAt).millisecondsClamped / 1000, tasks: counts,
+      sessions: Int64(core.sessions.count), peers: Int64(peers.count), commits: commits, degraded: core.degraded,
+      quarantined: quarantined, turnMicroseconds: turns.byBound)
+    result.keptParts = Int64(core.keptPartCount)
+    result.keptBytes = core.keptPartBytes
+    result.isRestarting = restartDue != nil ? true : nil
+    respond(to: token, result: result)
   }
 
   // MARK: Answers
@@ -336,6 +341,14 @@ extension Daemon {
       respond(
         to: token,
         result: TaskIdentifiersResult(ids: reached.map(\.rawValue), unknown: unknown.map(\.rawValue)))
+    case .cancelled(let reached, let unknown, let kept):
+      respond(
+        to: token,
+        result: TaskIdentifiersResult(
+          ids: reached.map(\.rawValue), unknown: unknown.map(\.rawValue),
+          kept: kept.map {
+            WireKeptPart(id: $0.task.rawValue, resumeToken: $0.token.description, received: $0.received)
+          }))
     case .done: respond(to: token, result: EmptyResult())
     case .refused(let refusal): respond(to: token, refusal.wireError)
     }

@@ -38,6 +38,7 @@ extension Daemon {
     gatherReports(now, &effects)
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
+    gatherRestart(now, &effects)
     effects += core.admit(at: now)
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
@@ -49,6 +50,7 @@ extension Daemon {
     tellProgress(now)
     listenAgain(now)
     retryRemovals(now)
+    logExpiring()
     removeGathered()
     flushPeers()
     noteIdleness(now)
@@ -59,7 +61,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
-      idleDeadline, restsAt, discards.nextTry,
+      idleDeadline, restsAt, discards.nextTry, restartDue,
     ]
     .compactMap {
       $0
@@ -117,6 +119,7 @@ extension Daemon {
         isCommitAwaited = true
       case .ended(let attempt, let end, let facts):
         pausedForClient[attempt] = nil
+        if let metrics = facts.metrics { effects += core.handle(.measured(attempt, metrics), at: now) }
         effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)
       }
     }
@@ -148,7 +151,8 @@ extension Daemon {
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
   func commit() {
     let changes = core.takeChanges()
-    for case .addTask(let entry, let details) in changes where details.plan.destination != .managed {
+    for case .addTask(let entry, let details) in changes
+    where details.plan.destination != .managed || details.plan.partOwner != nil {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
@@ -315,7 +319,8 @@ extension Daemon {
   /// Lets what was decided become durable, tells clients, and goes; nothing is cancelled. At most about a second.
   private func shutDown() {
     bridge.detach()
-    let end = BootInstant.now() + .milliseconds(600)
+    // What a restart handed over is on its way to the disk, and no client waits for it to be quick.
+    let end = BootInstant.now() + .milliseconds(isRestarting ? 5000 : 600)
     var effects: [Effect] = []
     while BootInstant.now() < end {
       submitNextBatch()
@@ -327,7 +332,7 @@ extension Daemon {
     removeGathered()
     tellStates()
     for id in peerOrder {
-      say(.goodbye(GoodbyeNotice(reason: "the daemon stops")), to: id)
+      say(.goodbye(GoodbyeNotice(reason: isRestarting ? "the daemon restarts" : "the daemon stops")), to: id)
       _ = peers[id]?.flush()
     }
     if !store.close() { log.write(.warning, "The store did not close in time; it recovers by itself.") }

@@ -61,7 +61,7 @@ final class Daemon {
   var failedBatch: StoreThread.Batch?
   var retryCommitAt: BootInstant?
   var lastDurable: Int64 = 0
-  /// Tasks with a destination of the user's whose row is not on the disk yet; with the commit that brings it, in order.
+  /// Tasks with a destination of the user's, or another one's part file, whose row is not on the disk yet; with the commit that brings it, in order.
   var unrecorded: Set<TaskID> = []
   var unrecordedOrder: [(commit: Int64, task: TaskID)] = []
   /// Effects that wait for a commit, in order.
@@ -114,6 +114,12 @@ final class Daemon {
   var pausedForClient: [AttemptID: PeerID] = [:]
   var hasBacklog = false
   var isStopping = false
+  /// When a restart waits no longer for transfers that cannot be continued.
+  var restartDue: BootInstant?
+  /// This process becomes the next daemon when it has stopped.
+  var isRestarting = false
+  /// Tasks whose results go soon, to be logged in this turn.
+  var expiring: [TaskID] = []
   var idleSince: BootInstant?
   /// When it is looked whether the daemon is at rest; nil: it is.
   var restsAt: BootInstant?
@@ -145,7 +151,8 @@ final class Daemon {
       let (core, effects) = Core.restoring(
         state,
         Core.Configuration(
-          managedFolder: options.managedFolder, bootID: bootID, launches: LaunchPolicy.of(environment)),
+          managedFolder: options.managedFolder, bootID: bootID, retention: options.retention,
+          launches: LaunchPolicy.of(environment)),
         at: reading)
       self.core = core
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
@@ -208,6 +215,8 @@ struct DaemonFailure: Error, CustomStringConvertible {
 struct DaemonOptions {
   var directories: FerryDirectories
   var exitsWhenIdle: Duration?
+  /// A result that nobody collects is kept so long.
+  var retention = Limits.retention
   var databasePath: String { directories.state + "/ferry.sqlite" }
   /// The suffix that ported programs know from Apple's systems.
   var managedFolder: String { directories.state + "/com.apple.nsurlsessiond/Downloads" }

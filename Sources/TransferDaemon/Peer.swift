@@ -20,6 +20,8 @@ package final class Peer {
   /// For the log; what `hello` said.
   var client = "unknown"
   var hasSaidHello = false
+  /// Completions that it is offered tell what was measured.
+  var wantsMetrics = false
   /// Set when the connection is to end as soon as what waits is sent.
   var isClosing = false
   private var input: [UInt8] = []

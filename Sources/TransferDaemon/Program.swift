@@ -76,15 +76,43 @@ package enum DaemonProgram {
       }
       try lock.write(InstanceLock.Record(processID: getpid(), socketPath: directories.socketPath))
       let idle: Duration? = isForeground && !isActivated ? nil : isActivated ? .seconds(10) : .seconds(300)
+      var options = DaemonOptions(directories: directories, exitsWhenIdle: idle)
+      if let retention = try retention(ProcessEnvironment.current()) { options.retention = retention }
       let daemon = try Daemon(
-        DaemonOptions(directories: directories, exitsWhenIdle: idle),
+        options,
         listener: Listener(socket: socket, signals: signals), log: log)
       daemon.run()
+      if daemon.isRestarting { return becomeNext(isActivated ? daemon.listener.descriptor : nil) }
       if !isActivated { try? Files.remove(directories.socketPath) }
       _ = lock
       return 0
     } catch {
       return write("ferryd: cannot start: \(error)\n", to: STDERR_FILENO, ExitStatus.failure)
+    }
+  }
+
+  /// `FERRY_RETENTION_SECONDS`: how long a result that nobody collects is kept, in place of a week.
+  private static func retention(_ environment: [String: String]) throws(DaemonFailure) -> Duration? {
+    guard let text = environment["FERRY_RETENTION_SECONDS"] else { return nil }
+    guard let seconds = Int64(text), (1...315_360_000).contains(seconds) else {
+      throw DaemonFailure("FERRY_RETENTION_SECONDS must be a number of seconds from 1 to 315360000, not \"\(text)\".")
+    }
+    return .seconds(seconds)
+  }
+
+  /// Becomes the program that stands where this one stood: the same process, with the same arguments, so that whoever
+  /// looks after it goes on doing so. Returns only when that fails.
+  /// - Parameter socket: systemd's, which the next daemon needs too; our own is made anew.
+  private static func becomeNext(_ socket: Int32?) -> Int32 {
+    // The next daemon takes this for the person's own.
+    umask(unsafe Finalizing.currentMask)
+    var environment = ProcessEnvironment.current()
+    do throws(SystemError) {
+      if let socket { try SocketActivation.passOn(socket, to: &environment) }
+      try ChildProcess.become(
+        path: try ChildProcess.executablePath(), arguments: CommandLine.arguments, environment: environment)
+    } catch {
+      return write("ferryd: cannot start again: \(error)\n", to: STDERR_FILENO, ExitStatus.failure)
     }
   }
 

@@ -45,6 +45,7 @@ package enum RequestIntake {
       throw WireError(
         .invalidParameters, "kind is \"download\", \"upload\" or \"data\", not \"\(wire.kind.prefix(32))\".")
     }
+    if let text = wire.resumeToken { return try resumingDraft(text, wire, kind) }
     var request = try request(wire, kind)
     guard let origin = Origin(url: request.url) else {
       throw WireError(
@@ -56,6 +57,19 @@ package enum RequestIntake {
     var draft = TaskDraft(kind: kind, request: request, origin: origin.description)
     try apply(files: wire, to: &draft)
     try apply(rules: wire, to: &draft)
+    return draft
+  }
+
+  /// A download that goes on from a kept part, which says the rest.
+  private static func resumingDraft(
+    _ text: String, _ wire: WireTaskSpecification, _ kind: TaskKind
+  ) throws(WireError) -> TaskDraft {
+    guard kind == .download, let token = ResumeToken(text) else {
+      throw WireError(.invalidParameters, "\"resumeToken\" is 32 hex digits in lower case, and only of a download.")
+    }
+    var draft = TaskDraft(kind: kind, request: TransferRequest(url: ""), origin: "")
+    try apply(rules: wire, to: &draft)
+    draft.resumeToken = token
     return draft
   }
 

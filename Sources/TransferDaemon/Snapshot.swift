@@ -24,6 +24,8 @@ enum Snapshot {
       snapshot.error = failure(Core.recordUnreadable)
     }
     snapshot.reason = core.reason(cell, details, at: now)
+    snapshot.expiresMilliseconds = core.expiry(of: entry)?.milliseconds
+    if entry.state.isFinished { snapshot.resumeToken = core.keptPart(of: entry.id)?.token.description }
     return snapshot
   }
 

@@ -10,7 +10,8 @@ package struct Coverage: Sendable {
     case eventOpenSession, eventCloseSession, eventInvalidateSession, eventEnqueue, eventResume, eventSuspend
     case eventCancel, eventRemove, eventUpdate, eventAcknowledge, eventPeerLeft, eventPrepared, eventDetailsLoaded
     case eventDetailsUnreadable, eventFilesOpened, eventFilesFailed, eventResponded, eventProgressed, eventSynced
-    case eventEnded, eventFinalized, eventDegraded, eventRecovered
+    case eventEnded, eventFinalized, eventDegraded, eventRecovered, eventCancelKeepingPart, eventDrainRequested
+    case eventHandedOver
 
     case effectReply, effectAnnounce, effectOffer, effectEndSession, effectPrepare, effectDiscardPreparation
     case effectLoadDetails, effectOpenFiles, effectBegin, effectBeginAfterCommit, effectReleaseBody, effectStop
@@ -27,7 +28,7 @@ package struct Coverage: Sendable {
     case crashWithGatedEffects, crashWithBodyHeld, crashWhileFinalizing, crashAfterPlacing, crashWithDirtyPart
     case rebootTookBytes, resumedInSameBoot, resumedAfterReboot, wholeWithoutRequest, offeredAgain, staleEventDropped
     case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, commitFailed, lengthUnverified, decoded
-    case digestMatched, partLeftBehind, placedAndUntold
+    case digestMatched, partLeftBehind, placedAndUntold, partKept, wentOnFromPart, ticketRefused
 
     case eventApp, eventAppConnected, eventLaunched, eventLaunchFailed, eventAppExited, eventAppFound
     case effectLaunch, effectEndApp, effectWakeApp, effectFindApp, appWoken, launchDelayed, launchReported
@@ -106,6 +107,10 @@ package struct Coverage: Sendable {
     case .finalized: note(.eventFinalized)
     case .storeChanged(let degraded): note(degraded == nil ? .eventRecovered : .eventDegraded)
     case .app(let event): note(event)
+    case .drainRequested: note(.eventDrainRequested)
+    case .handedOver: note(.eventHandedOver)
+    // The core looks at nothing of it, and the simulated engine measures nothing.
+    case .measured: break
     }
   }
 
@@ -117,7 +122,8 @@ package struct Coverage: Sendable {
     case .enqueue: note(.eventEnqueue)
     case .resume: note(.eventResume)
     case .suspend: note(.eventSuspend)
-    case .cancel: note(.eventCancel)
+    case .cancel(_, producesResumeData: false): note(.eventCancel)
+    case .cancel(_, producesResumeData: true): note(.eventCancelKeepingPart)
     case .remove: note(.eventRemove)
     case .update: note(.eventUpdate)
     case .acknowledge: note(.eventAcknowledge)

@@ -20,9 +20,9 @@ package enum FaultKind: Int, CaseIterable, Sendable {
   case storeFull, storeError, slowStore, unreadableRow
   // Apps.
   case appCrash, lateAcknowledgement, doubleAcknowledgement, missingAcknowledgement, forgottenReply, secondProcess
-  case taskControl, sessionInvalidation, sessionClosing, unknownIdentifier, disconnection
+  case taskControl, sessionInvalidation, sessionClosing, unknownIdentifier, disconnection, ticketUsedAgain
   // The daemon and its machine.
-  case daemonCrash, crashInTick, reboot, staleEngineEvent
+  case daemonCrash, crashInTick, reboot, staleEngineEvent, daemonRestart
   // Launches.
   case launchFailure, launchedAppDies, launchedAppHangs, forceQuit, longAbsence, background
 

@@ -55,6 +55,9 @@ package enum PlantedBug: Int, CaseIterable, Sendable {
   /// The delay between launches does not grow.
   case budgetNotDoubled
 
+  /// A part that was kept is offered again although a task goes on from it.
+  case ticketUsedTwice
+
   package var name: String { "\(self)" }
   package init?(name: String) {
     guard let found = Self.allCases.first(where: { $0.name == name }) else { return nil }

@@ -81,6 +81,8 @@ final class SimulatedApp {
   // What is on its disk.
   private(set) var wishes: [Wish] = []
   private var lastWish = 0
+  /// Resume data that it has not used.
+  private var tickets: [ResumeToken] = []
   /// What it had removed: it does not look for those files any more.
   private var removed: Set<TaskID> = []
 
@@ -242,11 +244,21 @@ final class SimulatedApp {
     var drafts: [TaskDraft] = []
     for _ in 0..<world.dice.within(1...3) {
       lastWish += 1
-      let wish = Wish(key: "w\(index)-\(lastWish)", draft: makeDraft("w\(index)-\(lastWish)"))
+      let draft = withTicket(makeDraft("w\(index)-\(lastWish)"))
+      let wish = Wish(key: "w\(index)-\(lastWish)", draft: draft)
       wishes.append(wish)
       drafts.append(wish.draft)
     }
     ask(.enqueue(session, drafts))
+  }
+
+  /// The draft, perhaps one that goes on from a part that was kept.
+  private func withTicket(_ draft: TaskDraft) -> TaskDraft {
+    guard draft.kind == .download, let ticket = tickets.first, world.dice.below(2) == 0 else { return draft }
+    var resuming = draft
+    resuming.resumeToken = ticket
+    if !world.strikes(.ticketUsedAgain, perMille: 200) { tickets.removeFirst() }
+    return resuming
   }
 
   private var knownIDs: [TaskID] { wishes.filter { !$0.isOver }.compactMap(\.id) }
@@ -263,7 +275,7 @@ final class SimulatedApp {
     switch world.dice.below(9) {
     case 0, 1: ask(.suspend([id]))
     case 2, 3, 4: ask(.resume([id]))
-    case 5: ask(.cancel([id]))
+    case 5: ask(.cancel([id], producesResumeData: world.dice.below(3) > 0))
     case 6: ask(.remove([id]))
     case 7: ask(.update(id, TaskChange(taskDescription: "x", priority: UInt8(world.dice.below(256)))))
     default:
@@ -334,6 +346,8 @@ final class SimulatedApp {
       askAgain()
       resumeWishes(in: id)
     case (.openSession, _): later(200...3000) { $0.open() }
+    case (.cancel, .cancelled(_, _, let kept)):
+      for part in kept where !tickets.contains(part.token) { tickets.append(part.token) }
     case (.enqueue(_, let drafts), .enqueued(let outcomes)):
       // It may die before it wrote the answer down, and then asks again under the same keys.
       if world.strikes(.forgottenReply, perMille: 60) {

@@ -185,7 +185,7 @@ extension SimulatedDaemon {
         guard let view, announcing[id] == nil else { return }
         for peer in audience { peer.send(.announced(view)) }
       }
-    case .resumed, .removed: break
+    case .resumed, .removed, .expiring: break
     case .response(let head): for peer in audience { peer.send(.response(id, head)) }
     }
   }

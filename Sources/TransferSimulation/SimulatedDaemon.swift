@@ -11,6 +11,7 @@ final class SimulatedDaemon {
     case finalized(String, [(TaskID, FinalizeOutcome)])
     case found([(path: String, task: TaskID)])
     case app(AppEvent)
+    case restartRequested
   }
 
   struct OpenedParts {
@@ -35,6 +36,8 @@ final class SimulatedDaemon {
 
   // The tick.
   private var isTickDue = false
+  /// When a restart waits no longer for transfers that cannot be continued.
+  private var restartDue: BootInstant?
   private var tickNumber = 0
   private let engineBudget: Int
   var mailbox: [Report] = []
@@ -100,6 +103,7 @@ final class SimulatedDaemon {
     gatherReports(now, &effects)
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
+    let isLast = gatherRestart(now, &effects)
     if world.strikes(.crashInTick, perMille: 1) { return world.crashDaemon() }
     var later = now
     if world.bug == .impatient { later.boot = later.boot + .seconds(3600) }
@@ -107,19 +111,33 @@ final class SimulatedDaemon {
     commit()
     perform(effects)
     guard !isDead else { return }
+    // What it hands over is in a commit on its way, which may be lost like any other.
+    if isLast { return world.crashDaemon() }
     world.noteTick()
     sleep(now)
   }
 
   private func sleep(_ now: ClockReading) {
     if !engine.queue.isEmpty || peerOrder.contains(where: { peers[$0]?.inbox.isEmpty == false }) { return wake() }
-    guard let due = [core.nextDeadline, retryCommitAt].compactMap({ $0 }).min() else { return }
+    guard let due = [core.nextDeadline, retryCommitAt, restartDue].compactMap({ $0 }).min() else { return }
     let number = tickNumber
     let delay = max(0, (due - now.boot).nanosecondsClamped)
     world.schedule(after: delay) { [weak self] in
       guard let self, tickNumber == number else { return }
       tick()
     }
+  }
+
+  // MARK: Restart
+
+  /// Somebody asked for it.
+  func restartSoon() { post(.restartRequested) }
+
+  /// True in its last tick.
+  private func gatherRestart(_ now: ClockReading, _ effects: inout [Effect]) -> Bool {
+    guard let due = restartDue, core.drainees.isEmpty || due <= now.boot else { return false }
+    effects += handle(.handedOver, now)
+    return true
   }
 
   // MARK: Gather
@@ -152,6 +170,10 @@ final class SimulatedDaemon {
         }
       case .found(let files):
         removeFiles(files.filter { !core.mustKeepFiles(of: $0.task) }.map(\.path))
+      case .restartRequested:
+        guard restartDue == nil else { continue }
+        restartDue = now.boot + Limits.drain
+        effects += handle(.drainRequested, now)
       }
       guard !isDead else { return }
     }

@@ -301,6 +301,9 @@ package final class Simulation {
     case .finalized(let id, _): UInt64(bitPattern: id.rawValue) ^ 0x900
     case .storeChanged(let degraded): degraded == nil ? 0xA00 : 0xB00
     case .app: 0xC00
+    case .measured(let attempt, _): UInt64(bitPattern: attempt.rawValue) ^ 0xC00
+    case .drainRequested: 0xD00
+    case .handedOver: 0xE00
     }
   }
 

@@ -14,6 +14,8 @@ struct StoreImage {
   private(set) var sessions: [SessionID: SessionRecord] = [:]
   private(set) var entries: [TaskID: TaskEntry] = [:]
   private(set) var details: [TaskID: TaskDetails] = [:]
+  private(set) var keptParts: [ResumeToken: KeptPart] = [:]
+  private var keptOrder: [ResumeToken] = []
   private(set) var deliveries: [DeliveryKey: DeliveryRecord] = [:]
   private var deliveriesOfTask: [TaskID: [DeliveryKey]] = [:]
   private var keys: [Name: TaskID] = [:]
@@ -49,6 +51,12 @@ struct StoreImage {
       if let task = record.task { deliveriesOfTask[task, default: []].append(key) }
     case .removeDelivery(let session, let number):
       deliveries[DeliveryKey(session: session, number: number)] = nil
+    case .addKeptPart(let part):
+      if keptParts.updateValue(part, forKey: part.token) != nil { return "part \(part.token) is added twice" }
+      keptOrder.append(part.token)
+    case .removeKeptPart(let token):
+      keptParts[token] = nil
+      keptOrder.removeAll { $0 == token }
     case .app(let change): return apply(change)
     }
     return nil
@@ -126,6 +134,9 @@ struct StoreImage {
       deliveries: deliveries.values.sorted { ($0.session, $0.number) < ($1.session, $1.number) }, keys: found,
       claims: claims, apps: apps.values.sorted { $0.registration.id < $1.registration.id },
       launches: launches.sorted { ($0.app, $0.number) < ($1.app, $1.number) },
-      lastTaskID: lastTask, lastSessionID: lastSession)
+      keptParts: keptOrder.compactMap { keptParts[$0] },
+      adoptions: tasks.compactMap { entry in
+        details[entry.id]?.plan.partOwner.map { PartAdoption(task: entry.id, owner: $0) }
+      }, lastTaskID: lastTask, lastSessionID: lastSession)
   }
 }

@@ -87,6 +87,7 @@ extension Simulation {
       if strikes(.disconnection, perMille: 15) { app.disconnect() }
     }
     if strikes(.daemonCrash, perMille: 25) { crashDaemon() }
+    if strikes(.daemonRestart, perMille: 20) { daemon?.restartSoon() }
     if strikes(.reboot, perMille: 8) { reboot() }
   }
 
@@ -127,6 +128,7 @@ extension Simulation {
 
   func commit(_ changes: [StoreChange]) {
     for change in changes {
+      if bug == .ticketUsedTwice, case .removeKeptPart = change { continue }
       if let reason = store.apply(change) { tell(.rejected(reason)) }
     }
     if !changes.isEmpty { tell(.committed(changes)) }

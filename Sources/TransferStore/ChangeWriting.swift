@@ -12,6 +12,8 @@ extension StoreChange {
     case .addDelivery(let record): "delivery \(record.number) of session \(record.session)"
     case .removeDelivery(let session, let number): "removal of delivery \(number) of session \(session)"
     case .app(let change): change.subject
+    case .addKeptPart(let part): "the part kept of task \(part.task)"
+    case .removeKeptPart: "removal of a kept part"
     }
   }
 
@@ -25,7 +27,7 @@ extension StoreChange {
     case .removeSession(let id):
       try database.freeName.bind(id.rawValue)
       try database.freeName.run()
-    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery, .app: break
+    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart, .app: break
     }
   }
 
@@ -33,7 +35,8 @@ extension StoreChange {
   var takesName: Bool {
     switch self {
     case .putSession, .addTask: true
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .app: false
+    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart, .app:
+      false
     }
   }
 
@@ -67,6 +70,12 @@ extension StoreChange {
       try database.removeDelivery.bind(number.rawValue)
       try database.removeDelivery.run()
     case .app(let change): try change.write(to: database.apps)
+    case .addKeptPart(let part):
+      try part.bind(to: database.addKeptPart)
+      try database.addKeptPart.run()
+    case .removeKeptPart(let token):
+      try database.removeKeptPart.bind(token.description)
+      try database.removeKeptPart.run()
     }
   }
 

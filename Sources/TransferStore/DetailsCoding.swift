@@ -10,6 +10,7 @@ extension TaskPlan {
     case .managed: try statement.bind(String?.none)
     case .file(let path, _): try statement.bind(path)
     }
+    try statement.bind(partOwner?.rawValue)
   }
 
   /// In the order of ``Schema/planColumns``. The rest, and the kind, stand in the row of the entry.
@@ -26,14 +27,7 @@ extension TaskPlan {
     try statement.bind(source.map { Int64(bitPattern: $0.identity.inode) })
     try statement.bindCount(source?.identity.sizeBytes, "the size of a source")
     try statement.bind(source?.identity.modifiedNanoseconds)
-    switch destination {
-    case .managed:
-      try statement.bindName(DestinationName.managed)
-      try statement.bind(String?.none)
-    case .file(_, let collision):
-      try statement.bindName(DestinationName.file)
-      try statement.bindName(collision)
-    }
+    try destination.bind(to: statement)
     try statement.bind(partPath)
     try statement.bind(expectedSHA256)
     try statement.bindName(statusRule)
@@ -48,13 +42,14 @@ extension TaskPlan {
     let kind = try row.nextName(TaskKind.self)
     let key = try row.nextText()
     let path = try row.nextText()
+    let owner = try row.nextInteger().map(TaskID.init(rawValue:))
     return TaskPlan(
       kind: kind,
       request: TransferRequest(
         method: try row.nextRequiredText(), url: try row.nextRequiredText(), headers: try row.nextHeaders(),
         secretHeaderNames: try row.nextLines()),
       source: try UploadSource.read(from: row), destination: try Destination.read(from: row, path: path),
-      partPath: try row.nextRequiredText(), expectedSHA256: try row.nextText(),
+      partPath: try row.nextRequiredText(), partOwner: owner, expectedSHA256: try row.nextText(),
       statusRule: try row.nextName(StatusRule.self), keepsEncoding: try row.nextFlag(),
       requestTimeout: .milliseconds(try row.nextRequiredInteger()),
       resourceTimeout: .milliseconds(try row.nextRequiredInteger()), key: key,
@@ -67,6 +62,31 @@ private enum DestinationName: String {
 }
 
 extension Destination {
+  /// Without its path.
+  func bind(to statement: Statement) throws(StoreError) {
+    switch self {
+    case .managed:
+      try statement.bindName(DestinationName.managed)
+      try statement.bind(String?.none)
+    case .file(_, let collision):
+      try statement.bindName(DestinationName.file)
+      try statement.bindName(collision)
+    }
+  }
+
+  /// The path follows.
+  static func readWithPath(from row: Statement) throws(RowFault) -> Destination {
+    let name = try row.nextName(DestinationName.self)
+    let collision = try row.nextOptionalName(CollisionRule.self)
+    let path = try row.nextText()
+    switch name {
+    case .managed: return .managed
+    case .file:
+      guard let path, let collision else { throw RowFault("a destination lacks its path or collision rule") }
+      return .file(path: path, collision: collision)
+    }
+  }
+
   fileprivate static func read(from row: Statement, path: String?) throws(RowFault) -> Destination {
     let name = try row.nextName(DestinationName.self)
     let collision = try row.nextOptionalName(CollisionRule.self)
@@ -105,15 +125,9 @@ extension TaskProgress {
   /// In the order of ``Schema/progressColumns``.
   func bind(to statement: Statement) throws(StoreError) {
     try statement.bind(taskDescription)
-    try statement.bindName(resumePoint.map { ValidatorName($0.validator) })
-    try statement.bind(resumePoint?.validator.fieldValue)
-    try statement.bindCount(resumePoint?.offset, "the offset of a resume point")
-    try statement.bindCount(resumePoint?.total, "the total of a resume point")
+    try resumePoint.bind(to: statement)
     try statement.bind(bootID)
-    try statement.bindCount(response.map { Int64($0.status) }, "a response status")
-    try statement.bindHeaders(response?.headers, "a response's header")
-    try statement.bind(response?.url)
-    try statement.bind(response?.httpVersion)
+    try response.bind(to: statement)
     try statement.bindName(failure?.code)
     try statement.bindName(failure?.retryability)
     try statement.bind(failure?.domain)
@@ -128,6 +142,7 @@ extension TaskProgress {
     try statement.bind(isLengthVerified)
     try statement.bindCount(wasted, "wasted")
     try statement.bindCount(restarts, "restarts")
+    try statement.bind(MetricsText.text(of: metrics))
   }
 
   /// In the order of ``Schema/progressColumns``.
@@ -138,7 +153,40 @@ extension TaskProgress {
       failure: try TransferFailure.read(from: row), cancelCause: try row.nextOptionalName(CancelCause.self),
       contentEncoding: try row.nextText(), filePath: try row.nextText(), bodyPath: try row.nextText(),
       sha256: try row.nextText(),
-      isLengthVerified: try row.nextFlag(), wasted: try row.nextCount(), restarts: try row.nextCount())
+      isLengthVerified: try row.nextFlag(), wasted: try row.nextCount(), restarts: try row.nextCount(),
+      metrics: try nextMetrics(row))
+  }
+}
+
+/// What cannot be read of a measurement must not keep its task from its app.
+private func nextMetrics(_ row: Statement) throws(RowFault) -> MetricsLog {
+  guard let text = try row.nextText() else { return MetricsLog() }
+  do throws(RowFault) {
+    return try MetricsText.log(of: text)
+  } catch {
+    return MetricsLog()
+  }
+}
+
+extension ResumePoint? {
+  func bind(to statement: Statement) throws(StoreError) {
+    try statement.bindName(map { ValidatorName($0.validator) })
+    try statement.bind(self?.validator.fieldValue)
+    try statement.bindCount(self?.offset, "the offset of a resume point")
+    try statement.bindCount(self?.total, "the total of a resume point")
+  }
+}
+
+extension ResumePoint {
+  func bind(to statement: Statement) throws(StoreError) { try Optional(self).bind(to: statement) }
+}
+
+extension ResponseHead? {
+  func bind(to statement: Statement) throws(StoreError) {
+    try statement.bindCount(map { Int64($0.status) }, "a response status")
+    try statement.bindHeaders(self?.headers, "a response's header")
+    try statement.bind(self?.url)
+    try statement.bind(self?.httpVersion)
   }
 }
 
@@ -155,7 +203,7 @@ private enum ValidatorName: String {
 }
 
 extension ResumePoint {
-  fileprivate static func read(from row: Statement) throws(RowFault) -> ResumePoint? {
+  static func read(from row: Statement) throws(RowFault) -> ResumePoint? {
     let name = try row.nextOptionalName(ValidatorName.self)
     let value = try row.nextText()
     let offset = try row.nextOptionalCount()
@@ -176,7 +224,7 @@ extension ResumePoint {
 }
 
 extension ResponseHead {
-  fileprivate static func read(from row: Statement) throws(RowFault) -> ResponseHead? {
+  static func read(from row: Statement) throws(RowFault) -> ResponseHead? {
     let status = try row.nextOptionalCount()
     let headers = try row.nextOptionalHeaders()
     let url = try row.nextText()

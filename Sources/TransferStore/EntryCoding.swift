@@ -25,6 +25,7 @@ extension SessionRecord {
     try statement.bindOrdinal(nextDelivery, "the next delivery number")
     try statement.bind(owesFinishEvents)
     try statement.bind(sendsLaunchEvents)
+    try statement.bind(unusedSince?.milliseconds)
   }
 
   /// In the order of ``Schema/sessionColumns``.
@@ -37,7 +38,8 @@ extension SessionRecord {
     return SessionRecord(
       id: id, key: key, network: network, collectsResults: try row.nextFlag(), isInvalidated: try row.nextFlag(),
       nextTaskNumber: try row.nextOrdinal(), nextDelivery: try row.nextOrdinal(),
-      owesFinishEvents: try row.nextFlag(), sendsLaunchEvents: try row.nextFlag())
+      owesFinishEvents: try row.nextFlag(), sendsLaunchEvents: try row.nextFlag(),
+      unusedSince: try row.nextInteger().map(WallInstant.init(milliseconds:)))
   }
 }
 

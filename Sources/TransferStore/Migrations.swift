@@ -9,10 +9,49 @@ struct Migration {
     Migration(version: 1, statements: version1),
     Migration(version: 2, statements: leftovers),
     Migration(version: 3, statements: apps),
+    Migration(version: 4, statements: keptParts),
   ]
 
   /// Part files in users' folders whose task is gone and whose removal nobody has seen.
   static let leftovers = ["CREATE TABLE leftover (task INTEGER PRIMARY KEY, path TEXT NOT NULL)"]
+
+  /// Resume data, what the engine measured, and sessions that nobody uses.
+  static let keptParts = [
+    "ALTER TABLE session ADD COLUMN unused_since_ms INTEGER",  // nobody attached and no task; NULL while used
+    "ALTER TABLE task ADD COLUMN part_owner INTEGER",  // whose id is in the part file's name, where not its own
+    "ALTER TABLE task_progress ADD COLUMN metrics TEXT",  // lines of name=value, one a transaction
+    """
+    CREATE TABLE kept_part (
+      id INTEGER PRIMARY KEY,
+      token TEXT NOT NULL UNIQUE,         -- 32 hex digits: what resume data refers to
+      task INTEGER NOT NULL,              -- kept from; its row may be gone
+      owner INTEGER NOT NULL,             -- whose id is in the file's name
+      app TEXT NOT NULL,
+      part_path TEXT NOT NULL,
+      method TEXT NOT NULL,
+      url TEXT NOT NULL,
+      headers TEXT NOT NULL,              -- lines of Name: value
+      secret_header_names TEXT NOT NULL,  -- lines
+      destination TEXT NOT NULL,          -- managed, file
+      destination_collision TEXT,
+      destination_path TEXT,
+      expected_sha256 TEXT,
+      status_rule TEXT NOT NULL,
+      keeps_encoding INTEGER NOT NULL,
+      resume_validator_kind TEXT,
+      resume_validator TEXT,
+      resume_offset INTEGER,              -- bytes synced to the part file
+      resume_total INTEGER,
+      received INTEGER NOT NULL,          -- bytes held
+      response_status INTEGER,
+      response_headers TEXT,
+      response_url TEXT,
+      response_http_version TEXT,
+      boot_id TEXT NOT NULL,
+      kept_at_ms INTEGER NOT NULL
+    )
+    """,
+  ]
 
   static let version1 = [
     """

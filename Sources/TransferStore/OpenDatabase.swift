@@ -12,6 +12,8 @@ final class OpenDatabase {
   let removeTask: Statement
   let addDelivery: Statement
   let removeDelivery: Statement
+  let addKeptPart: Statement
+  let removeKeptPart: Statement
   let freeKey: Statement
   let freeName: Statement
   let raiseHighWater: Statement
@@ -48,12 +50,17 @@ final class OpenDatabase {
       removeTask = try Statement(connection, "DELETE FROM task WHERE id = ?")
       addDelivery = try Statement(connection, Self.insertion("delivery", Schema.deliveryColumns))
       removeDelivery = try Statement(connection, "DELETE FROM delivery WHERE session = ? AND number = ?")
+      addKeptPart = try Statement(connection, Self.insertion("kept_part", Schema.keptPartColumns))
+      removeKeptPart = try Statement(connection, "DELETE FROM kept_part WHERE token = ?")
       freeKey = try Statement(connection, "UPDATE task SET key = NULL WHERE id = ? AND key IS NOT NULL")
       freeName = try Statement(connection, "UPDATE session SET is_invalidated = 1 WHERE id = ?")
       raiseHighWater = try Statement(connection, "UPDATE high_water SET value = ?2 WHERE name = ?1 AND value < ?2")
       keepLeftover = try Statement(
         connection,
-        "INSERT OR REPLACE INTO leftover SELECT task, part_path FROM task_plan WHERE task = ? AND destination = 'file'")
+        """
+        INSERT OR REPLACE INTO leftover SELECT task, part_path FROM task_plan
+        WHERE task = ? AND destination = 'file' AND part_path NOT IN (SELECT part_path FROM kept_part)
+        """)
       settleLeftover = try Statement(connection, "DELETE FROM leftover WHERE task = ?")
       apps = try AppStatements(connection)
       details = try Statement(

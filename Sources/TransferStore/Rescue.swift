@@ -5,7 +5,7 @@ enum Rescue {
   /// Each with the column that is its row id.
   private static let tables = [
     ("session", "id"), ("task", "id"), ("task_plan", "task"), ("task_progress", "task"), ("delivery", "id"),
-    ("quarantine", "id"), ("leftover", "task"), ("app", "rowid"), ("launch", "rowid"),
+    ("kept_part", "id"), ("quarantine", "id"), ("leftover", "task"), ("app", "rowid"), ("launch", "rowid"),
   ]
 
   /// Makes a database at `path`; the damaged one is only read.

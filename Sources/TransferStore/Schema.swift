@@ -8,7 +8,7 @@ enum Schema {
 
   static let sessionColumns = """
     id, app, identifier, http_proxy, https_proxy, no_proxy, certificate_file, connections_per_host, collects_results,
-    is_invalidated, next_task_number, next_delivery, owes_finish_events, sends_launch_events
+    is_invalidated, next_task_number, next_delivery, owes_finish_events, sends_launch_events, unused_since_ms
     """
 
   /// The columns of `task` that never change, then those that do.
@@ -19,7 +19,7 @@ enum Schema {
     """
 
   /// What belongs to the plan, yet is needed of every task at start.
-  static let taskPlanColumns = "key, destination_path"
+  static let taskPlanColumns = "key, destination_path, part_owner"
 
   static let planColumns = """
     method, url, headers, secret_header_names, source_path, source_pinned_path, source_pin, source_device,
@@ -31,7 +31,14 @@ enum Schema {
     description, resume_validator_kind, resume_validator, resume_offset, resume_total, boot_id, response_status,
     response_headers, response_url, response_http_version, failure_code, failure_retryability, failure_domain,
     failure_number, failure_detail, failure_retry_after_seconds, cancel_cause, content_encoding, file_path, body_path,
-    sha256, is_length_verified, wasted, restarts
+    sha256, is_length_verified, wasted, restarts, metrics
+    """
+
+  static let keptPartColumns = """
+    token, task, owner, app, part_path, method, url, headers, secret_header_names, destination,
+    destination_collision, destination_path, expected_sha256, status_rule, keeps_encoding, resume_validator_kind,
+    resume_validator, resume_offset, resume_total, received, response_status, response_headers, response_url,
+    response_http_version, boot_id, kept_at_ms
     """
 
   static let deliveryColumns = "session, number, kind, task, queued_at_ms"

@@ -18,6 +18,7 @@ struct StateReader {
       try reader.readTasks()
       try reader.readDeliveries()
       try reader.readApps()
+      try reader.readKeptParts()
       try reader.readHighWater()
       try connection.execute("COMMIT")
     } catch {
@@ -68,8 +69,12 @@ struct StateReader {
         if session?.id != entry.session { session = places[entry.session].map { (entry.session, $0) } }
         guard let place = session?.place else { throw RowFault("its session \(entry.session) is not there") }
         let key = try rows.nextText()
-        if !entry.state.isFinished, let path = try rows.nextText() {
+        let path = try rows.nextText()
+        if !entry.state.isFinished, let path {
           state.claims.append(DestinationClaim(task: entry.id, path: path))
+        }
+        if let owner = try rows.nextInteger() {
+          state.adoptions.append(PartAdoption(task: entry.id, owner: TaskID(rawValue: owner)))
         }
         if let key { state.keys.append(TaskKey(session: entry.session, key: key, task: entry.id)) }
         // A counter that fell behind its rows would make a number twice, which the next commit would refuse.
@@ -105,6 +110,18 @@ struct StateReader {
       }
     }
     state.deliveries.sort { ($0.session, $0.number) < ($1.session, $1.number) }
+  }
+
+  private mutating func readKeptParts() throws(StoreError) {
+    let rows = try Statement(connection, "SELECT \(Schema.keptPartColumns), id FROM kept_part ORDER BY id")
+    while try rows.step() {
+      let rowID = rows.integerValue(rows.columnCount - 1) ?? 0
+      do throws(RowFault) {
+        state.keptParts.append(try KeptPart.read(from: rows))
+      } catch {
+        reject("kept_part", rowID, error)
+      }
+    }
   }
 
   /// The entry with this id, by halving: tasks stand in order of their ids.
@@ -149,7 +166,7 @@ struct StateReader {
     do throws(StoreError) {
       try connection.transaction { () throws(StoreError) in
         // Deliveries before tasks before sessions: each names the ones after it.
-        for table in ["delivery", "task", "session", "launch", "app"] {
+        for table in ["kept_part", "delivery", "task", "session", "launch", "app"] {
           for row in state.quarantined where row.table == table { try Quarantine.move(row, on: connection) }
         }
         try connection.execute(

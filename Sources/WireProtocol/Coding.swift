@@ -297,6 +297,7 @@ private struct RequestEnvelope: Codable {
       case .appAttach: .appAttach(try params(AppAttachParameters.self))
       case .appState: .appState(try params(AppStateParameters.self))
       case .appHandled: .appHandled(try params(AppHandledParameters.self))
+      case .daemonRestart: .daemonRestart(try empty())
       }
   }
 
@@ -319,7 +320,8 @@ private struct RequestEnvelope: Codable {
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
     case .taskWatch(let parameters): try container.encode(parameters, forKey: .params)
     case .deliveryAcknowledge(let parameters): try container.encode(parameters, forKey: .params)
-    case .daemonStatus(let parameters), .daemonStop(let parameters), .appList(let parameters):
+    case .daemonStatus(let parameters), .daemonStop(let parameters), .daemonRestart(let parameters),
+      .appList(let parameters):
       try container.encode(parameters, forKey: .params)
     case .appRegister(let parameters): try container.encode(parameters, forKey: .params)
     case .appShow(let parameters), .appRemove(let parameters), .appFront(let parameters),

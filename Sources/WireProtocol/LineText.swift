@@ -122,6 +122,7 @@ struct LineText {
 
   // An absent member is left out.
   mutating func member(_ name: StaticString, _ value: Int64?) { if let value { member(name, value) } }
+  mutating func member(_ name: StaticString, _ value: Double?) { if let value { member(name, value) } }
   mutating func member(_ name: StaticString, _ value: Bool?) { if let value { member(name, value) } }
   mutating func member(_ name: StaticString, _ value: String?) { if let value { member(name, value) } }
   mutating func member(_ name: StaticString, _ value: (some LineWritable)?) { if let value { member(name, value) } }
@@ -174,6 +175,20 @@ extension TaskIdentifiersResult: LineWritable {
       line.list(ids) { $0.value($1) }
       line.name("unknown")
       line.list(unknown) { $0.value($1) }
+      if let kept {
+        line.name("kept")
+        line.list(kept) { $1.write(to: &$0) }
+      }
+    }
+  }
+}
+
+extension WireKeptPart: LineWritable {
+  func write(to line: inout LineText) {
+    line.object { line in
+      line.member("id", id)
+      line.member("resumeToken", resumeToken)
+      line.member("received", received)
     }
   }
 }
@@ -226,6 +241,9 @@ extension TaskSnapshot: LineWritable {
       line.member("finishedMilliseconds", finishedMilliseconds)
       line.member("nextAttemptMilliseconds", nextAttemptMilliseconds)
       line.member("cancelCause", cancelCause)
+      line.member("expiresMilliseconds", expiresMilliseconds)
+      line.member("resumeToken", resumeToken)
+      line.member("metrics", metrics)
     }
   }
 }

@@ -26,6 +26,7 @@ package enum ClientRequest: Hashable, Sendable {
   case appAttach(AppAttachParameters)
   case appState(AppStateParameters)
   case appHandled(AppHandledParameters)
+  case daemonRestart(EmptyParameters)
 
   package enum Name: String, CaseIterable, Codable, Sendable {
     case hello
@@ -53,6 +54,7 @@ package enum ClientRequest: Hashable, Sendable {
     case appAttach = "app.attach"
     case appState = "app.state"
     case appHandled = "app.handled"
+    case daemonRestart = "daemon.restart"
   }
 
   package var name: Name {
@@ -82,6 +84,7 @@ package enum ClientRequest: Hashable, Sendable {
     case .appAttach: .appAttach
     case .appState: .appState
     case .appHandled: .appHandled
+    case .daemonRestart: .daemonRestart
     }
   }
 }
@@ -118,10 +121,16 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
   package var network: WireNetwork
   /// False: the app is not launched for the session's results, which wait until it comes by. Absent: true.
   package var sendsLaunchEvents: Bool?
+  /// True: an earlier invalidation is taken back, as by a process that makes the session anew.
+  package var revives: Bool?
+  /// True: completions that are delivered to this connection tell what was measured.
+  package var wantsMetrics: Bool?
   package init(
     app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork,
-    sendsLaunchEvents: Bool? = nil
+    sendsLaunchEvents: Bool? = nil, revives: Bool? = nil, wantsMetrics: Bool? = nil
   ) {
+    self.revives = revives
+    self.wantsMetrics = wantsMetrics
     self.app = app
     self.identifier = identifier
     self.attach = attach
@@ -210,6 +219,9 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   package var key: String?
   /// A POST or PATCH without an Idempotency-Key header gets one, the same on every attempt.
   package var addsIdempotencyKey: Bool?
+  /// Go on from this kept part, 32 hex digits. It also says what is asked of whom, and where it goes: `url`, `method`,
+  /// `headers`, `body`, `destination`, `sha256`, `statusRule` and `keepsEncoding` are ignored.
+  package var resumeToken: String?
 
   package init(kind: String, url: String) {
     self.kind = kind
@@ -246,7 +258,12 @@ extension WireHeader: Codable {
 
 package struct TaskIdentifiersParameters: Codable, Hashable, Sendable {
   package var ids: [Int64]
-  package init(ids: [Int64]) { self.ids = ids }
+  /// Of `task.cancel` only: keep what was fetched where it can be continued, and tell by which token.
+  package var producesResumeData: Bool?
+  package init(ids: [Int64], producesResumeData: Bool? = nil) {
+    self.ids = ids
+    self.producesResumeData = producesResumeData
+  }
 }
 
 /// Changes what may change after creation. Absent members stay as they are.

@@ -74,9 +74,27 @@ package struct TaskShowResult: Codable, Hashable, Sendable {
 package struct TaskIdentifiersResult: Codable, Hashable, Sendable {
   package var ids: [Int64]
   package var unknown: [Int64]
-  package init(ids: [Int64], unknown: [Int64]) {
+  /// What `task.cancel` with `producesResumeData` kept; absent for other requests.
+  package var kept: [WireKeptPart]?
+  package init(ids: [Int64], unknown: [Int64], kept: [WireKeptPart]? = nil) {
     self.ids = ids
     self.unknown = unknown
+    self.kept = kept
+  }
+}
+
+/// A part that a task left behind, from which a new one can go on.
+package struct WireKeptPart: Codable, Hashable, Sendable {
+  /// The task that it was kept from.
+  package var id: Int64
+  /// 32 hex digits.
+  package var resumeToken: String
+  /// Bytes that are held.
+  package var received: Int64
+  package init(id: Int64, resumeToken: String, received: Int64) {
+    self.id = id
+    self.resumeToken = resumeToken
+    self.received = received
   }
 }
 
@@ -123,6 +141,11 @@ package struct TaskSnapshot: Codable, Hashable, Sendable {
   package var nextAttemptMilliseconds: Int64?
   /// Of a cancelled task: "requested", "sessionInvalidated" or "forceQuit".
   package var cancelCause: String?
+  /// When the result goes if nobody collects it.
+  package var expiresMilliseconds: Int64?
+  /// A new task can go on from what this one left behind.
+  package var resumeToken: String?
+  package var metrics: WireMetrics?
 
   package init(
     id: Int64, session: String, app: String, sessionID: Int64, number: Int64, kind: String, state: String,
@@ -193,6 +216,11 @@ package struct DaemonStatusResult: Codable, Hashable, Sendable {
   package var quarantined: [String]
   /// Counts of loop turns by how long they took: upper bound in microseconds → turns.
   package var turnMicroseconds: [String: Int64]
+  /// Parts that are kept for tasks which go on from them, and their bytes.
+  package var keptParts: Int64?
+  package var keptBytes: Int64?
+  /// True while it lets transfers end before another daemon takes over.
+  package var isRestarting: Bool?
   package init(
     pid: Int32, version: String, stateDirectory: String, socket: String, log: String, uptimeSeconds: Int64,
     tasks: [String: Int64], sessions: Int64, peers: Int64, commits: Int64, degraded: String?, quarantined: [String],

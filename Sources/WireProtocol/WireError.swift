@@ -34,6 +34,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
     case stopping
     /// No app of that id is registered.
     case appUnknown
+    /// What resume data refers to is not there: used, too old, or another app's.
+    case resumeDataInvalid
 
     /// The number on the wire (JSON-RPC 2.0 section 5.1).
     package var code: Int {
@@ -58,6 +60,7 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
       case .tooManyTasks: -32013
       case .stopping: -32014
       case .appUnknown: -32020
+      case .resumeDataInvalid: -32020
       }
     }
   }

@@ -1,5 +1,6 @@
 import FerryClient
 import LinuxSystem
+import TransferCore
 import WireProtocol
 
 /// This program's connection to the daemon, with failures as the exit codes that they mean.
@@ -73,6 +74,37 @@ final class DaemonLink: Sendable {
       app: "ferry", identifier: identifier, attach: false, collectsResults: false,
       network: WireNetwork.fromEnvironment(ProcessEnvironment.current()))
     return try call(.sessionOpen(parameters), returning: SessionOpenResult.self).session
+  }
+
+  /// Asks the daemon to let its successor take over, and returns when that one has answered.
+  func restartDaemon() throws(CommandFailure) {
+    let inbox: Mailbox<Bool>
+    let loop: EventLoop
+    do {
+      inbox = try Mailbox()
+      loop = try EventLoop()
+    } catch {
+      throw CommandFailure(.failure, "\(error)")
+    }
+    let observer = connection.onReconnect { inbox.post(true) }
+    defer { connection.remove(observer) }
+    _ = try call(.daemonRestart(EmptyParameters()), returning: EmptyResult.self)
+    let deadline = BootInstant.now() + Limits.drain + .seconds(30)
+    do {
+      let registration = try loop.register(descriptor: inbox.descriptor, interest: .readable) { _ in }
+      defer { loop.remove(registration) }
+      while inbox.drain().isEmpty {
+        guard BootInstant.now() < deadline else {
+          throw CommandFailure(
+            .failure, "ferryd took the request, and its successor does not answer; `ferry daemon log` may say why.")
+        }
+        try loop.wait(until: deadline)
+      }
+    } catch let failure as CommandFailure {
+      throw failure
+    } catch {
+      throw CommandFailure(.failure, "\(error)")
+    }
   }
 
   func close() { connection.close() }

@@ -74,6 +74,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .destinationClaimed, .destinationUnusable, .destinationExists: .destination
     case .sourceMissing, .sourceUnusable: .source
     case .sessionInUse, .sessionUnknown, .sessionInvalidated, .degraded, .tooManyTasks, .stopping: .refused
+    case .resumeDataInvalid: .usage
     }
   }
 

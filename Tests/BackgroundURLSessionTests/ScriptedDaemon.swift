@@ -13,7 +13,12 @@ final class ScriptedDaemon: DaemonLine {
     var nextNumber: Int64 = 1
     var unfinished: [TaskSnapshot] = []
     var openFailure: WireError?
+    var sessionID = ScriptedDaemon.sessionID
     var enqueueFailure: WireError?
+    /// What `task.cancel` with resume data answers.
+    var kept: [WireKeptPart] = []
+    /// What `task.show` answers.
+    var shown: TaskSnapshot?
     var onSend: (@Sendable (ClientRequest) -> Void)?
     var whileEnqueueing: (@Sendable (Int64) -> Void)?
   }
@@ -46,11 +51,19 @@ final class ScriptedDaemon: DaemonLine {
     return true
   }
 
+  func ask<R: Decodable & Sendable>(
+    _ request: ClientRequest, returning: R.Type, completion: @escaping @Sendable (Result<R, ConnectionFailure>) -> Void
+  ) {
+    let outcome = Result { () throws(ConnectionFailure) in try call(request, returning: returning) }
+    completion(outcome)
+    state.withLock { $0.onSend }?(request)
+  }
+
   private func answer(_ request: ClientRequest) throws(ConnectionFailure) -> any Sendable {
     switch request {
     case .sessionOpen:
       if let failure = state.withLock({ $0.openFailure }) { throw .refused(failure) }
-      return SessionOpenResult(session: Self.sessionID, nextTaskNumber: 1, isNew: false)
+      return SessionOpenResult(session: state.withLock { $0.sessionID }, nextTaskNumber: 1, isNew: false)
     case .taskList:
       return TaskListResult(tasks: state.withLock { $0.unfinished })
     case .taskEnqueue(let parameters):
@@ -67,6 +80,11 @@ final class ScriptedDaemon: DaemonLine {
       }
       if let id = tasks.first?.id { hook?(id) }
       return TaskEnqueueResult(tasks: tasks)
+    case .taskCancel(let parameters):
+      return TaskIdentifiersResult(ids: parameters.ids, unknown: [], kept: state.withLock { $0.kept })
+    case .taskShow:
+      guard let task = state.withLock({ $0.shown }) else { throw .refused(WireError(.taskUnknown, "none")) }
+      return TaskShowResult(task: task)
     default:
       return EmptyResult()
     }

@@ -43,9 +43,9 @@ extension EngineTests {
         rig.order("\(server.url)/up", method: method, body: .file(source), fresh: true), part: rig.part(), body: body)
       #expect(outcome.end == .complete(TransferSummary(held: 4, isLengthVerified: true)))
       #expect(String(decoding: rig.content(), as: UTF8.self) == "same")
-      #expect(
-        outcome.facts
-          == AttemptFacts(requestWasSent: true, sent: 200_000, received: 4, source: .unchanged))
+      var facts = outcome.facts
+      facts?.metrics = nil
+      #expect(facts == AttemptFacts(requestWasSent: true, sent: 200_000, received: 4, source: .unchanged))
     }
   }
 }

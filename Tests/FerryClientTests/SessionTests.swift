@@ -61,8 +61,9 @@ import WireProtocol
         let known = state.withLock { state in parameters.ids.filter { state.tasks[$0] != nil } }
         client.result(
           id, TaskIdentifiersResult(ids: known, unknown: parameters.ids.filter { !known.contains($0) }))
-      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop, .appRegister,
-        .appList, .appShow, .appRemove, .appFront, .appForceQuit, .appAttach, .appState, .appHandled:
+      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop,
+        .daemonRestart, .appRegister, .appList, .appShow, .appRemove, .appFront, .appForceQuit, .appAttach, .appState,
+        .appHandled:
         client.result(id, EmptyResult())
       }
     }

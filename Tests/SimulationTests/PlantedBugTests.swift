@@ -39,6 +39,7 @@ extension PlantedBug: CustomTestStringConvertible {
     case .budgetNotDoubled: [.appCrash, .longAbsence, .launchedAppDies, .launchFailure]
     case .beginBeforeCommit, .removedBeforeCommit: [.crashInTick, .daemonCrash, .slowStore]
     case .rowBeforeSync, .placedWithoutSync: [.reboot, .dropInBody]
+    case .ticketUsedTwice: [.taskControl, .ticketUsedAgain, .daemonCrash]
     case .acknowledgeBeforeCommit, .offerBeforeCommit, .ifRangeDropped, .staleAttemptAccepted, .nonRepeatableRetried,
       .deliveryDroppedOnDetach, .finishEventsEarly, .slotLeaked, .filesLeaked, .commitNotRetried, .wholeDoesNotCut,
       .lengthNotChecked, .keyForgotten, .stopIgnored, .impatient, .digestNotChecked, .secretFollowsRedirect,
@@ -69,6 +70,7 @@ extension PlantedBug: CustomTestStringConvertible {
     case .filesLeaked: ["nothing orphaned"]
     case .keyForgotten: ["one task a key"]
     case .bodyNotHeld: ["the row vouches for what is in the part file"]
+    case .ticketUsedTwice: ["resume data is used once"]
     case .impatient: ["no attempt while blocked"]
     case .launchNotBatched: ["one launch per batch"]
     case .budgetNotDoubled: ["launch budget kept"]

@@ -69,6 +69,7 @@ import Testing
       .ended(attempt, .redirected(location: ""), requestWasSent: false),
       .ended(attempt, .discarded, requestWasSent: true),
       .ended(attempt, .failed(failure), requestWasSent: true),
+      .measured(attempt, TransactionMetrics(url: "", method: "", fetchStart: .min)),
     ]
     return events
   }
@@ -79,6 +80,8 @@ import Testing
       .closeSession(session), .invalidateSession(session, cancel: false), .invalidateSession(session, cancel: true),
       .enqueue(session, []), .enqueue(session, [.download(), .upload(), .data()]), .resume([task]), .suspend([task]),
       .resume([task, task]), .suspend([task, task]), .cancel([task, task]), .remove([task, task]),
+      .cancel([task, task], producesResumeData: true),
+      .enqueue(session, [TaskDraft.download().with { $0.resumeToken = ResumeToken(high: 1, low: 2) }]),
       .resume([]), .acknowledge(session, hugeNumbers.map(DeliveryNumber.init(rawValue:))),
       .acknowledge(session, [DeliveryNumber(rawValue: 1), DeliveryNumber(rawValue: 1)]),
       .openSession(
@@ -97,7 +100,8 @@ import Testing
       .peerLeft(PeerID(rawValue: .max)), .peerLeft(Bench.peer), .prepared(token, []),
       .prepared(token, [PreparedTask(task: task, outcome: .ready(source: nil, destination: .managed))]),
       .detailsLoaded(task, nil), .detailsLoaded(TaskID(rawValue: .max), nil), .storeChanged(degraded: "x"),
-      .storeChanged(degraded: nil), .finalized(task, .placed(path: "", bytes: .max, sha256: nil)),
+      .storeChanged(degraded: nil), .drainRequested, .handedOver,
+      .finalized(task, .placed(path: "", bytes: .max, sha256: nil)),
       .finalized(TaskID(rawValue: .min), .failed(TransferFailure(.noSpace, .transient, detail: ""))),
       .app(.connected(app: "app", peer: Bench.peer, processID: 7, launch: .max)),
       .app(.launched(app: "app", launch: 1, processID: 7)), .app(.launchFailed(app: "x", launch: .min, detail: "")),

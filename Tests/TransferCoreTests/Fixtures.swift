@@ -185,6 +185,8 @@ struct ModelStore {
   var deliveries: [DeliveryKey: DeliveryRecord] = [:]
   var apps: [String: AppRecord] = [:]
   var launches: [LaunchRecord] = []
+  var keptParts: [ResumeToken: KeptPart] = [:]
+  var keptOrder: [ResumeToken] = []
   var lastTask = TaskID(rawValue: 0)
   var lastSession = SessionID(rawValue: 0)
 
@@ -238,6 +240,12 @@ struct ModelStore {
       if deliveries.updateValue(record, forKey: key) != nil { return "result \(record.number) is added twice" }
     case .removeDelivery(let session, let number):
       deliveries[DeliveryKey(session: session, number: number)] = nil
+    case .addKeptPart(let part):
+      if keptParts.updateValue(part, forKey: part.token) != nil { return "part \(part.token) is added twice" }
+      keptOrder.append(part.token)
+    case .removeKeptPart(let token):
+      keptParts[token] = nil
+      keptOrder.removeAll { $0 == token }
     case .app(let change): return apply(change)
     }
     return nil
@@ -280,6 +288,9 @@ struct ModelStore {
       deliveries: deliveries.values.sorted { ($0.session, $0.number) < ($1.session, $1.number) }, keys: keys,
       claims: claims, apps: apps.values.sorted { $0.registration.id < $1.registration.id },
       launches: launches.sorted { ($0.app, $0.number) < ($1.app, $1.number) },
-      lastTaskID: lastTask, lastSessionID: lastSession)
+      keptParts: keptOrder.compactMap { keptParts[$0] },
+      adoptions: tasks.compactMap { entry in
+        details[entry.id]?.plan.partOwner.map { PartAdoption(task: entry.id, owner: $0) }
+      }, lastTaskID: lastTask, lastSessionID: lastSession)
   }
 }

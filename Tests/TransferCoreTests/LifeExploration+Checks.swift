@@ -148,7 +148,10 @@ extension ModelShell {
     case .ended(let attempt, _, _): wires.removeAll { $0.order.attempt == attempt }
     case .finalized(let id, _): finalizing.removeAll { $0.task == id }
     case .peerLeft: offers = []
-    case .commanded, .progressed, .synced, .storeChanged, .app: break
+    case .handedOver:
+      opening.removeAll()
+      wires.removeAll()
+    case .commanded, .progressed, .synced, .storeChanged, .measured, .drainRequested, .app: break
     }
   }
 }
@@ -191,6 +194,9 @@ extension Event {
     case .finalized(_, .failed(let failure)): "placing fails: \(failure.code.rawValue)"
     case .storeChanged(let reason): reason == nil ? "store recovers" : "store fails"
     case .app: "a process of an app changes"
+    case .measured: "measured"
+    case .drainRequested: "a restart is asked for"
+    case .handedOver: "another daemon takes over"
     }
   }
 }

@@ -87,7 +87,8 @@ enum Sample {
         httpProxy: "http://proxy.example:3128", httpsProxy: "http://user:secret@proxy.example",
         noProxy: "localhost,.lan",
         certificateFile: "/etc/own/ca.pem", maximumConnectionsPerHost: 4),
-      collectsResults: false, isInvalidated: false, nextTaskNumber: 1000, nextDelivery: 1000, owesFinishEvents: true)
+      collectsResults: false, isInvalidated: false, nextTaskNumber: 1000, nextDelivery: 1000, owesFinishEvents: true,
+      unusedSince: WallInstant(milliseconds: 1_790_000_000_000))
   }
 
   static func entry(_ id: Int64, session: Int64 = 1, kind: TaskKind = .download) -> TaskEntry {
@@ -129,7 +130,48 @@ enum Sample {
         .connectionLost, .transient, domain: "curl", number: -56, detail: "The server closed.", retryAfterSeconds: 7),
       cancelCause: .forceQuit, contentEncoding: "gzip", filePath: "/f", bodyPath: "/b", sha256: "00ff",
       isLengthVerified: false, wasted: 21,
-      restarts: 1)
+      restarts: 1, metrics: metrics)
+  }
+
+  static var metrics: MetricsLog {
+    var full = TransactionMetrics(url: "https://example.org/a?b=c", method: "GET", fetchStart: 1_790_000_000_000_001)
+    full.status = 206
+    full.domainLookupStart = 0
+    full.domainLookupEnd = 1
+    full.connectStart = 1
+    full.secureConnectionStart = 2
+    full.secureConnectionEnd = 3
+    full.connectEnd = 3
+    full.requestStart = 4
+    full.requestEnd = 5
+    full.responseStart = 6
+    full.responseEnd = 7
+    full.networkProtocol = "h2"
+    full.isProxied = true
+    full.isReused = true
+    full.requestHeaderBytes = 8
+    full.requestBodyBytes = 9
+    full.responseHeaderBytes = 10
+    full.responseBodyBytes = 11
+    full.localAddress = "127.0.0.1"
+    full.localPort = 12
+    full.remoteAddress = "fe80::1%eth0"
+    full.remotePort = 13
+    full.tlsVersion = 0x0304
+    full.tlsCipherSuite = 0x1301
+    return MetricsLog(
+      transactions: [full, TransactionMetrics(url: "http://h/", method: "POST", fetchStart: -1)], omitted: 14,
+      redirects: 15)
+  }
+
+  static var keptPart: KeptPart {
+    KeptPart(
+      token: ResumeToken(high: .max, low: 7), task: TaskID(rawValue: 5), owner: TaskID(rawValue: 4),
+      app: "org.example.app", partPath: "/home/a/.ferry-4.part", request: plan.request,
+      destination: .file(path: "/home/a/x", collision: .rename), expectedSHA256: "ab", statusRule: .any,
+      keepsEncoding: true, point: ResumePoint(validator: .entityTag("\"x\""), offset: 3, total: 9), received: 4,
+      response: ResponseHead(status: 200, headers: [("A", "b")], url: "http://h/", httpVersion: "2"), bootID: "boot",
+      keptAt: WallInstant(milliseconds: 99))
   }
 
   static func details(key: String? = nil, kind: TaskKind = .download) -> TaskDetails {

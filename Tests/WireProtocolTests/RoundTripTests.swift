@@ -55,6 +55,10 @@ import WireProtocol
     try roundTrip(TaskShowResult(task: Samples.snapshot))
     try roundTrip(TaskIdentifiersResult(ids: [1], unknown: [2]))
     try roundTrip(
+      TaskIdentifiersResult(
+        ids: [1], unknown: [], kept: [WireKeptPart(id: 1, resumeToken: String(repeating: "a", count: 32), received: 5)])
+    )
+    try roundTrip(
       DaemonStatusResult(
         pid: 1, version: "0.1", stateDirectory: "/s", socket: "/x", log: "/l", uptimeSeconds: 1, tasks: ["waiting": 2],
         sessions: 3, peers: 4, commits: 5, degraded: "disk", quarantined: ["q"], turnMicroseconds: ["100": 6]))

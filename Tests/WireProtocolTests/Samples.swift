@@ -13,13 +13,13 @@ enum Samples {
           network: WireNetwork(
             httpProxy: "http://p:1", httpsProxy: "http://p:2", noProxy: "localhost,.x", certificateFile: "/ca.pem",
             maximumConnectionsPerHost: 4),
-          sendsLaunchEvents: false))
+          sendsLaunchEvents: false, revives: true, wantsMetrics: true))
     case .sessionClose: .sessionClose(SessionCloseParameters(session: 1))
     case .sessionInvalidate: .sessionInvalidate(SessionInvalidateParameters(session: 1, cancel: true))
     case .taskEnqueue: .taskEnqueue(TaskEnqueueParameters(session: 1, tasks: [specification, bareSpecification]))
     case .taskResume: .taskResume(TaskIdentifiersParameters(ids: [1, .max]))
     case .taskSuspend: .taskSuspend(TaskIdentifiersParameters(ids: []))
-    case .taskCancel: .taskCancel(TaskIdentifiersParameters(ids: [3]))
+    case .taskCancel: .taskCancel(TaskIdentifiersParameters(ids: [3], producesResumeData: true))
     case .taskRemove: .taskRemove(TaskIdentifiersParameters(ids: [4]))
     case .taskUpdate:
       .taskUpdate(TaskUpdateParameters(id: 1, description: "d", priority: 0.25, earliestBeginMilliseconds: 17))
@@ -41,6 +41,7 @@ enum Samples {
     case .appAttach: .appAttach(AppAttachParameters(app: "e", state: "background", launch: 7))
     case .appState: .appState(AppStateParameters(app: "f", state: "foreground"))
     case .appHandled: .appHandled(AppHandledParameters(app: "g", session: "s", launch: 8))
+    case .daemonRestart: .daemonRestart(EmptyParameters())
     }
   }
 
@@ -82,11 +83,43 @@ enum Samples {
     task.isSuspended = true
     task.key = "key"
     task.addsIdempotencyKey = true
+    task.resumeToken = String(repeating: "0f", count: 16)
     return task
   }
 
   static let response = WireResponse(
     status: 206, headers: [WireHeader(name: "ETag", value: "\"x\"")], url: "http://localhost/", httpVersion: "1.1")
+
+  static var metrics: WireMetrics {
+    var full = WireTransaction(url: "http://localhost/", method: "GET", startMilliseconds: 1_700_000_000_000.25)
+    full.status = 200
+    full.domainLookupStartSeconds = 0
+    full.domainLookupEndSeconds = 0.0001
+    full.connectStartSeconds = 0.0001
+    full.secureConnectionStartSeconds = 0.5
+    full.secureConnectionEndSeconds = 1.25
+    full.connectEndSeconds = 1.25
+    full.requestStartSeconds = 1.5
+    full.requestEndSeconds = 2
+    full.responseStartSeconds = 3.000001
+    full.responseEndSeconds = 86_400.5
+    full.networkProtocol = "h2"
+    full.isProxied = true
+    full.isReused = true
+    full.requestHeaderBytes = 100
+    full.requestBodyBytes = 101
+    full.responseHeaderBytes = 102
+    full.responseBodyBytes = .max
+    full.localAddress = "127.0.0.1"
+    full.localPort = 40_000
+    full.remoteAddress = "::1"
+    full.remotePort = 443
+    full.tlsVersion = 0x0304
+    full.tlsCipherSuite = 0x1302
+    return WireMetrics(
+      transactions: [full, WireTransaction(url: "http://localhost/", method: "GET", startMilliseconds: 1)],
+      omitted: 3, redirects: 4)
+  }
 
   static var snapshot: TaskSnapshot {
     var task = TaskSnapshot(
@@ -110,6 +143,9 @@ enum Samples {
     task.finishedMilliseconds = 13
     task.nextAttemptMilliseconds = 14
     task.cancelCause = "forceQuit"
+    task.expiresMilliseconds = 15
+    task.resumeToken = String(repeating: "0f", count: 16)
+    task.metrics = metrics
     return task
   }
 }

@@ -50,6 +50,8 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let tooManyTasks = Code("tooManyTasks")
     /// The daemon is about to end: ask again in a moment.
     public static let stopping = Code("stopping")
+    /// The resume data is damaged or another program's, or was used before.
+    public static let resumeDataInvalid = Code("resumeDataInvalid")
     /// The Swift task that waited was cancelled; what it waited for goes on.
     public static let cancelled = Code("cancelled")
     /// The daemon and this library do not understand one another: a defect of one of them.
@@ -107,6 +109,7 @@ extension FerryError {
       case .degraded: .degraded
       case .tooManyTasks: .tooManyTasks
       case .stopping: .stopping
+      case .resumeDataInvalid: .resumeDataInvalid
       }
     self.init(code, error.message)
   }

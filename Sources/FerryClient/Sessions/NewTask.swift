@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import TransferCore
 package import WireProtocol
 
 /// A header field of a request.
@@ -89,6 +90,8 @@ public struct NewTask: Hashable, Sendable {
   let collision: Collision
   let sha256: String?
   let options: TaskOptions
+  /// Goes on from what the daemon keeps under this token, which says all but the options.
+  var resumeToken: String?
 
   /// Fetches `url` into `file`, whose folder must exist. Nil: into the daemon's own folder, where the file belongs to
   /// the daemon until the result is acknowledged; move it away before.
@@ -101,6 +104,26 @@ public struct NewTask: Hashable, Sendable {
     NewTask(
       kind: .download, url: url, method: "GET", source: nil, destination: file, collision: collision, sha256: sha256,
       options: options)
+  }
+
+  /// Goes on where another download ended, into the same place; of `options` the headers, the status rule and
+  /// `keepsEncoding` are those of that download. The data can be used once.
+  ///
+  /// - Throws: `resumeDataInvalid` where the data is not what a task of Ferry gave.
+  public static func download(
+    resuming resumeData: Data, options: TaskOptions = TaskOptions()
+  ) throws(FerryError) -> NewTask {
+    let ticket: ResumeTicket
+    do throws(ResumeTicket.Fault) {
+      ticket = try ResumeTicket([UInt8](resumeData))
+    } catch {
+      throw FerryError(.resumeDataInvalid, "the resume data cannot be used: \(error.words)")
+    }
+    var task = NewTask(
+      kind: .download, url: URL(filePath: "/"), method: "GET", source: nil, destination: nil, collision: .fail,
+      sha256: nil, options: options)
+    task.resumeToken = ticket.token.description
+    return task
   }
 
   /// Fetches `url` into a folder, under the last component of the URL's path.
@@ -132,7 +155,12 @@ public struct NewTask: Hashable, Sendable {
   }
 
   func specification() throws(FerryError) -> WireTaskSpecification {
-    var wire = WireTaskSpecification(kind: kind.rawValue, url: url.absoluteString)
+    var wire = WireTaskSpecification(kind: kind.rawValue, url: resumeToken == nil ? url.absoluteString : "")
+    wire.resumeToken = resumeToken
+    if resumeToken != nil {
+      try apply(options, to: &wire)
+      return wire
+    }
     guard let scheme = url.scheme?.lowercased(), scheme == "http" || scheme == "https", url.host() != nil else {
       throw FerryError(.invalidURL, "\(url.absoluteString) is not an absolute http or https URL")
     }
@@ -150,6 +178,12 @@ public struct NewTask: Hashable, Sendable {
     wire.sha256 = sha256?.lowercased()
     wire.statusRule = options.statusRule.rawValue
     if options.keepsEncoding { wire.keepsEncoding = true }
+    try apply(options, to: &wire)
+    if options.addsIdempotencyKey, method == "POST" || method == "PATCH" { wire.addsIdempotencyKey = true }
+    return wire
+  }
+
+  private func apply(_ options: TaskOptions, to wire: inout WireTaskSpecification) throws(FerryError) {
     wire.requestTimeoutSeconds = try Self.seconds(options.requestTimeout, "requestTimeout")
     wire.resourceTimeoutSeconds = try Self.seconds(options.resourceTimeout, "resourceTimeout")
     wire.description = options.label
@@ -161,8 +195,6 @@ public struct NewTask: Hashable, Sendable {
     wire.earliestBeginMilliseconds = options.earliestBegin?.wireMilliseconds
     if options.startsSuspended { wire.isSuspended = true }
     wire.key = options.key ?? UUID().uuidString
-    if options.addsIdempotencyKey, method == "POST" || method == "PATCH" { wire.addsIdempotencyKey = true }
-    return wire
   }
 
   private static func seconds(_ duration: Duration, _ name: String) throws(FerryError) -> Double {

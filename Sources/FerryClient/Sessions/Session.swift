@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import TransferCore
 import WireProtocol
 
 /// A named group of tasks that outlives this program. Obtained from ``Ferry/session(_:options:)``.
@@ -28,6 +29,15 @@ public final class Session: Sendable {
     options: TaskOptions = TaskOptions()
   ) async throws(FerryError) -> Receipt {
     try await enqueue(.download(url, to: file, collision: collision, sha256: sha256, options: options))
+  }
+
+  /// Enqueues a download that goes on where another one ended, into the same place.
+  ///
+  /// - Throws: `resumeDataInvalid` where the data is not ours, was used before, or is too old.
+  public func download(
+    resuming resumeData: Data, options: TaskOptions = TaskOptions()
+  ) async throws(FerryError) -> Receipt {
+    try await enqueue(.download(resuming: resumeData, options: options))
   }
 
   /// Enqueues a download into a folder, under the last component of the URL's path.
@@ -151,6 +161,17 @@ public final class Session: Sendable {
   /// it is.
   public func cancel(_ receipts: Receipt...) async throws(FerryError) {
     try await reach(receipts) { .taskCancel($0) }
+  }
+
+  /// Ends a download and keeps what was fetched. Nil where it cannot be continued: the server gave no validator to
+  /// trust, or nothing was received. The part waits seven days for ``download(resuming:options:)``; a download to a file
+  /// keeps it hidden beside that file.
+  public func cancelProducingResumeData(_ receipt: Receipt) async throws(FerryError) -> Data? {
+    let request = TaskIdentifiersParameters(ids: [receipt.id], producesResumeData: true)
+    let result = try await call(.taskCancel(request), TaskIdentifiersResult.self)
+    guard result.unknown.isEmpty else { throw FerryError(.taskUnknown, "the daemon has no task \(receipt.id)") }
+    guard let kept = result.kept?.first, let token = ResumeToken(kept.resumeToken) else { return nil }
+    return Data(ResumeTicket(token: token, received: kept.received).bytes)
   }
 
   /// Stops the tasks until ``resume(_:)`` and keeps what was fetched. One that runs and may not be repeated (a POST

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import TransferCore
 package import WireProtocol
 
 /// What a program keeps of a task: its durable name. It can be stored and used by another process, also after a reboot.
@@ -163,6 +164,15 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
   public var finished: Date? { snapshot.finishedMilliseconds.map(Date.init(wireMilliseconds:)) }
   /// No attempt is made before this date; only while it waits, and nil where it waits for something else.
   public var nextAttempt: Date? { snapshot.nextAttemptMilliseconds.map(Date.init(wireMilliseconds:)) }
+
+  /// When a result goes that nobody acknowledges; nil where none waits.
+  public var expires: Date? { snapshot.expiresMilliseconds.map(Date.init(wireMilliseconds:)) }
+  /// What ``Session/download(resuming:options:)`` needs to go on where this task ended; nil where it cannot be.
+  public var resumeData: Data? {
+    snapshot.resumeToken.flatMap(ResumeToken.init).map {
+      Data(ResumeTicket(token: $0, received: snapshot.received).bytes)
+    }
+  }
 
   /// Nil until the task has finished.
   public var outcome: TaskOutcome? {

@@ -32,9 +32,10 @@ extension Core {
 
   private mutating func carryOut(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
     switch command {
-    case .openSession(let key, let attach, let collects, let network, let sendsLaunchEvents):
+    case .openSession(let key, let attach, let collects, let network, let sendsLaunchEvents, let revives):
       open(
-        key, attach: attach, collects: collects, network: network, sendsLaunchEvents: sendsLaunchEvents, token, now)
+        key, attach: attach, collects: collects, network: network, sendsLaunchEvents: sendsLaunchEvents,
+        revives: revives, token, now)
     case .closeSession(let id):
       if sessions[id]?.attached == token.peer { release(id, now) }
       effects.append(.reply(token, .done))
@@ -42,7 +43,9 @@ extension Core {
     case .enqueue(let id, let drafts): enqueue(drafts, in: id, token, now)
     case .resume(let ids): each(ids, token) { core, id in core.resume(id, now) }
     case .suspend(let ids): each(ids, token) { core, id in core.suspend(id, now) }
-    case .cancel(let ids): each(ids, token) { core, id in core.cancel(id, .requested, now) }
+    case .cancel(let ids, producesResumeData: false):
+      each(ids, token) { core, id in core.cancel(id, .requested, now) }
+    case .cancel(let ids, producesResumeData: true): cancelKeepingParts(ids, token, now)
     case .remove(let ids): each(ids, token) { core, id in core.remove(id, now) }
     case .update(let id, let change): update(id, change, token, now)
     case .acknowledge(let id, let numbers):
@@ -79,7 +82,7 @@ extension Core {
   // MARK: Sessions
 
   private mutating func open(
-    _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, sendsLaunchEvents: Bool,
+    _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, sendsLaunchEvents: Bool, revives: Bool,
     _ token: RequestToken, _ now: ClockReading
   ) {
     let known = sessions[key]
@@ -90,6 +93,8 @@ extension Core {
           "Another process is attached to the session \"\(key.identifier)\"; it must end or close the session first.")
       }
       if cell.record.network != network { sessions.update(known) { $0.record.network = network } }
+      // An invalidation is one process's; the next one makes the session anew, with the tasks that are left.
+      if revives, cell.record.isInvalidated { sessions.update(known) { $0.record.isInvalidated = false } }
     } else if degraded != nil {
       return refuseDegraded(token)
     }
@@ -100,12 +105,13 @@ extension Core {
     }
     effects.append(
       .reply(token, .sessionOpened(id, nextTaskNumber: cell.record.nextTaskNumber, isNew: known == nil)))
-    guard attach else { return }
+    guard attach else { return noteUse(of: id, now) }
     sessions.update(id, isStored: false) {
       $0.attached = token.peer
       $0.deliveries.rewind()
     }
     noteAttachment(id, token.peer, now)
+    noteUse(of: id, now)
     offerMore(id)
     wakeDataTasks(of: id, now)
   }
@@ -152,9 +158,16 @@ extension Core {
     }
     var intake = Intake(session: id, slots: [])
     var orders: [PrepareOrder] = []
-    for draft in inBackground(drafts, of: session.record.key.app, by: token.peer, now) {
-      if let existing = existing(draft.key, in: id) {
+    for asked in inBackground(drafts, of: session.record.key.app, by: token.peer, now) {
+      if let existing = existing(asked.key, in: id) {
         intake.slots.append(.settled(existing))
+        continue
+      }
+      let draft: TaskDraft
+      switch claimPart(for: asked, in: id) {
+      case .success(let whole): draft = whole
+      case .failure(let refused):
+        intake.slots.append(.settled(.refused(refused.refusal)))
         continue
       }
       lastTaskID.rawValue += 1
@@ -191,6 +204,7 @@ extension Core {
       case .pending(let id, let draft):
         let outcome = byTask[id] ?? .ready(source: nil, destination: draft.destination)
         outcomes.append(isOpen ? settle(draft, as: id, outcome, in: intake.session, now) : sessionGone(id))
+        unclaimPart(of: draft)
       }
     }
     effects.append(.reply(token, .enqueued(outcomes)))
@@ -238,14 +252,16 @@ extension Core {
     guard let owner = sessions[session]?.record else { return 0 }
     let number = owner.nextTaskNumber
     let isStarted = !draft.isSuspended
+    let part = adoptPart(of: draft, by: id)
     let entry = TaskEntry(
       id: id, session: session, number: number, kind: draft.kind, state: isStarted ? .waiting : .suspended,
       origin: draft.origin, isRepeatable: draft.isRepeatable, priority: draft.priority,
-      isDiscretionary: draft.isDiscretionary, notBefore: draft.earliestBegin,
-      deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
+      isDiscretionary: draft.isDiscretionary, received: part?.received ?? 0, expected: part?.point.total,
+      notBefore: draft.earliestBegin, deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
     let plan = TaskPlan(
       kind: draft.kind, request: draft.request, source: source, destination: destination,
-      partPath: partPath(id, destination, app: owner.key.app), expectedSHA256: draft.expectedSHA256,
+      partPath: part?.partPath ?? partPath(id, destination, app: owner.key.app), partOwner: part?.owner,
+      expectedSHA256: draft.expectedSHA256,
       statusRule: draft.statusRule, keepsEncoding: draft.keepsEncoding, requestTimeout: draft.requestTimeout,
       resourceTimeout: draft.resourceTimeout, key: draft.key, createdAt: now.wall)
     let lane = admission.lane(
@@ -259,7 +275,10 @@ extension Core {
     keepResident(
       id,
       TaskDetails(
-        plan: plan, progress: TaskProgress(taskDescription: draft.taskDescription, bootID: configuration.bootID)))
+        plan: plan,
+        progress: TaskProgress(
+          taskDescription: draft.taskDescription, resumePoint: part?.point,
+          bootID: part?.bootID ?? configuration.bootID, response: part?.response)))
     if let digest = cell.keyDigest { keyOwners[digest] = id }
     sessions.update(session) {
       $0.record.nextTaskNumber += 1
@@ -267,6 +286,7 @@ extension Core {
       if isStarted { $0.unfinished += 1 }
     }
     touch(id, progress: true)
+    noteUse(of: session, now)
     if isStarted {
       armDeadline(id, now)
       line(up: id, now)
@@ -373,7 +393,22 @@ extension Core {
     settleSession(cell.entry.session, now)
   }
 
-  mutating func cancel(_ id: TaskID, _ cause: CancelCause, _ now: ClockReading) {
+  /// As a cancellation, and the reply, which comes before what it leads to, tells what was kept.
+  private mutating func cancelKeepingParts(_ ids: [TaskID], _ token: RequestToken, _ now: ClockReading) {
+    let place = effects.count
+    var kept: [KeptPart] = []
+    for id in ids where tasks[id] != nil {
+      cancel(id, .requested, keepsPart: true, now)
+      // Asked again because the reply was lost, it tells the same.
+      if let part = keptPart(of: id) { kept.append(part) }
+    }
+    let reply = Reply.cancelled(
+      reached: ids.filter { tasks[$0] != nil }, unknown: ids.filter { tasks[$0] == nil }, kept: kept)
+    effects.insert(.reply(token, reply), at: place)
+  }
+
+  /// - Parameter keepsPart: the client wants to go on from what was fetched.
+  mutating func cancel(_ id: TaskID, _ cause: CancelCause, keepsPart: Bool = false, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
     switch cell.entry.state {
     case .finished: return
@@ -382,11 +417,12 @@ extension Core {
     case .running: leaveWire(id)
     case .suspended, .waiting, .asking: break
     }
-    finish(id, .cancelled(cause), now)
+    finish(id, .cancelled(cause), keepsPart: keepsPart, now)
   }
 
   mutating func remove(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
+    if let part = keptPart(of: id) { dropKeptPart(part.token) }
     if case .running = cell.entry.state { leaveWire(id) }
     if !cell.entry.state.isFinished, cell.entry.state != .suspended {
       sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
@@ -406,7 +442,7 @@ extension Command {
   /// The tasks whose details must be in memory to carry the command out.
   func tasksInDetail(_ core: Core) -> [TaskID] {
     switch self {
-    case .resume(let ids), .suspend(let ids), .cancel(let ids), .remove(let ids): ids
+    case .resume(let ids), .suspend(let ids), .cancel(let ids, _), .remove(let ids): ids
     case .update(let id, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
     case .foreground(.follow(let id, _)), .foreground(.keepRedirect(let id, _)): [id]

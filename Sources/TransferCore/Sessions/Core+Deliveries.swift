@@ -51,11 +51,11 @@ extension Core {
     case .file:
       details[id]?.progress.filePath = nil
       if isResident(id) { touch(id, progress: true) }
-      effects.append(.removeFiles([managedPath(id, app: app)]))
+      effects.append(.removeFiles([managedPath(partOwner(id), app: app)]))
     case .body:
       details[id]?.progress.bodyPath = nil
       if isResident(id) { touch(id, progress: true) }
-      effects.append(.removeFiles([managedPath(id, app: app)]))
+      effects.append(.removeFiles([managedPath(partOwner(id), app: app)]))
     case .completion: forget(id, now, isCollected: true)
     case .finishEvents: break
     }
@@ -107,6 +107,7 @@ extension Core {
         if isLost { finish(id, .failed(Self.disconnected), now) } else { setState(.waiting, of: id) }
       }
     }
+    noteUse(of: session, now)
     if hasDataTasks {
       arm(Timer(at: now.boot + Limits.dataTaskGrace, subject: .dataGrace(session)))
     }

@@ -56,7 +56,8 @@ extension Core {
       .openFiles(
         work.attempt,
         OpenOrder(
-          task: id, partPath: part, source: held.plan.source, destination: held.plan.destination)))
+          task: id, partPath: part, source: held.plan.source, destination: held.plan.destination,
+          isAdopted: held.plan.partOwner != nil)))
   }
 
   mutating func take(_ loaded: TaskDetails?, of id: TaskID, _ now: ClockReading) {
@@ -132,7 +133,11 @@ extension Core {
     request.headers = attemptHeaders(request, resume, decodes: decodes)
     // This attempt may overwrite a part file that the row still vouches for: the row must forget it first.
     let forgetsPart = resume == nil && held.progress.resumePoint != nil
-    if forgetsPart { details[id]?.progress.resumePoint = nil }
+    if forgetsPart {
+      details[id]?.progress.resumePoint = nil
+      // Its client expects to hear from where it goes on.
+      if adoptions[id] != nil { effects.append(.announce(id, .resumed(offset: 0))) }
+    }
     let mustBeOnRecord = forgetsPart || !cell.entry.isRepeatable || cell.entry.attempts > 1
     if mustBeOnRecord { touch(id, progress: forgetsPart) }
     let order = AttemptOrder(
@@ -303,6 +308,12 @@ extension Core {
     guard let point = details[id]?.progress.resumePoint else { return }
     details[id]?.progress.resumePoint?.offset = min(max(offset, 0), point.total ?? .max)
     touch(id, progress: true)
+  }
+
+  mutating func note(_ metrics: TransactionMetrics, _ attempt: AttemptID) {
+    guard let id = owner(attempt) else { return dropStale() }
+    details[id]?.progress.metrics.append(metrics)
+    if active[id].map({ $0.hops > 0 }) == true { details[id]?.progress.metrics.redirects += 1 }
   }
 
   mutating func end(_ attempt: AttemptID, _ end: AttemptEnd, _ requestWasSent: Bool, _ now: ClockReading) {

@@ -182,12 +182,14 @@ extension Core {
 
   // MARK: The end
 
-  mutating func finish(_ id: TaskID, _ result: Result, _ now: ClockReading) {
+  /// - Parameter keepsPart: the client asked for resume data.
+  mutating func finish(_ id: TaskID, _ result: Result, keepsPart: Bool = false, _ now: ClockReading) {
     guard let cell = tasks[id], !cell.entry.state.isFinished,
       // Only this of the session: a copy of its results, held here, would make each finish copy them all.
       let collects = sessions[cell.entry.session]?.record.collectsResults
     else { return }
     let wasUnfinished = cell.entry.state != .suspended
+    let isKept = self.keepsPart(id, result, isAsked: keepsPart, collects: collects)
     let ending: TaskState.Ending
     switch result {
     case .succeeded:
@@ -201,6 +203,7 @@ extension Core {
       ending = .cancelled
     }
     tasks[id]?.entry.state = .finished(ending)
+    if isKept { keepPart(id, now) }
     let leftovers = leftovers(id, ending)
     tasks[id]?.entry.finishedAt = now.wall
     tasks[id]?.entry.notBefore = nil
@@ -212,9 +215,7 @@ extension Core {
     effects.append(.announce(id, .state))
     if !leftovers.isEmpty { effects.append(.removeFiles(leftovers)) }
     // A foreground client is there, and takes its results at once.
-    if !isForeground(cell.entry.session) {
-      arm(Timer(at: now.boot + Limits.retention, subject: .retention(id)))
-    }
+    if !isForeground(cell.entry.session) { armRetention(id, left: configuration.retention, now) }
     if wasUnfinished { sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 } }
     if collects { queueResults(id, now) }
     settleSession(cell.entry.session, now)
@@ -233,7 +234,7 @@ extension Core {
       case .failed: held.progress.failure?.code == .fileExists || held.progress.bodyPath != nil
       case .cancelled: false
       }
-    return (keepsPart ? [] : [held.plan.partPath]) + pinnedSource(id)
+    return (keepsPart || !holdsPart(id) ? [] : [held.plan.partPath]) + pinnedSource(id)
   }
 
   private func pinnedSource(_ id: TaskID) -> [String] {
@@ -251,16 +252,18 @@ extension Core {
   /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
   mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
-    let managed = managedPath(id, app: session.key.app)
+    let managed = managedPath(partOwner(id), app: session.key.app)
+    let holdsPart = holdsPart(id)
     var files: [String] = []
     if let held = details[id] {
       let isElsewhere = held.plan.partPath != managed
-      if !isElsewhere { files.append(managed) }
-      if isElsewhere, cell.entry.state != .finished(.succeeded) { files.append(held.plan.partPath) }
+      if !isElsewhere, holdsPart { files.append(managed) }
+      if isElsewhere, holdsPart, cell.entry.state != .finished(.succeeded) { files.append(held.plan.partPath) }
       files += pinnedSource(id)
-    } else {
+    } else if holdsPart {
       files.append(managed)
     }
+    forgetAdoption(id)
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {
@@ -275,6 +278,7 @@ extension Core {
     if !files.isEmpty { effects.append(.removeFiles(files)) }
     effects.append(.announce(id, .removed))
     settleSession(cell.entry.session, now)
+    noteUse(of: cell.entry.session, now)
     retireIfEmpty(cell.entry.session)
   }
 
@@ -329,10 +333,9 @@ extension Core {
       case .retention(let id):
         forgetIfExpired(id, now)
         // Still there: its details are on their way, or the wall clock was set back and its days are not over.
-        if let left = retentionLeft(id, now) {
-          let again = min(max(left, .seconds(60)), Limits.retention)
-          arm(Timer(at: now.boot + again, subject: .retention(id)))
-        }
+        if let left = retentionLeft(id, now) { remindOfExpiry(id, left: left, now) }
+      case .keptPart(let token): expireKeptPart(token, now)
+      case .session(let session): reclaimIfExpired(session, now)
       case .dataGrace(let session): endDataTasks(of: session, now)
       case .finalizing(let id): orderFinalizing(id)
       }
@@ -359,7 +362,7 @@ extension Core {
   /// For how long a result is still kept; nil where there is none.
   private func retentionLeft(_ id: TaskID, _ now: ClockReading) -> Duration? {
     guard let entry = tasks[id]?.entry, entry.state.isFinished, let finishedAt = entry.finishedAt else { return nil }
-    return Limits.retention - (now.wall - finishedAt)
+    return configuration.retention - (now.wall - finishedAt)
   }
 
   /// A result that nobody collected in its retention goes.

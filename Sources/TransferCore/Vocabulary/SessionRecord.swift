@@ -48,6 +48,8 @@ package struct SessionRecord: Hashable, Sendable {
   package var nextDelivery: Int64
   /// Some result has been queued since the last finish-events delivery.
   package var owesFinishEvents: Bool
+  /// Since when nobody is attached and it has no tasks; nil while it is used.
+  package var unusedSince: WallInstant?
   /// Not stored: what is stored is a background session.
   package var conduct = SessionConduct.background
   /// The app is launched when results wait and nobody is attached.
@@ -56,7 +58,7 @@ package struct SessionRecord: Hashable, Sendable {
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
     isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false,
-    sendsLaunchEvents: Bool = true
+    sendsLaunchEvents: Bool = true, unusedSince: WallInstant? = nil
   ) {
     self.id = id
     self.key = key
@@ -67,6 +69,7 @@ package struct SessionRecord: Hashable, Sendable {
     self.nextDelivery = nextDelivery
     self.owesFinishEvents = owesFinishEvents
     self.sendsLaunchEvents = sendsLaunchEvents
+    self.unusedSince = unusedSince
   }
 }
 
@@ -111,6 +114,8 @@ package enum StoreChange: Hashable, Sendable {
   case addDelivery(DeliveryRecord)
   case removeDelivery(SessionID, DeliveryNumber)
   case app(AppChange)
+  case addKeptPart(KeptPart)
+  case removeKeptPart(ResumeToken)
 }
 
 /// All that a daemon needs to go on where its predecessor ended.
@@ -127,6 +132,10 @@ package struct StoredState: Hashable, Sendable {
   package var apps: [AppRecord]
   /// In order of app, then number.
   package var launches: [LaunchRecord]
+  /// Oldest first.
+  package var keptParts: [KeptPart]
+  /// In the order of the tasks' ids.
+  package var adoptions: [PartAdoption]
   /// Highest ids ever given; ids are never used twice.
   package var lastTaskID: TaskID
   package var lastSessionID: SessionID
@@ -136,6 +145,7 @@ package struct StoredState: Hashable, Sendable {
   package init(
     sessions: [SessionRecord] = [], tasks: [TaskEntry] = [], deliveries: [DeliveryRecord] = [], keys: [TaskKey] = [],
     claims: [DestinationClaim] = [], apps: [AppRecord] = [], launches: [LaunchRecord] = [],
+    keptParts: [KeptPart] = [], adoptions: [PartAdoption] = [],
     lastTaskID: TaskID = TaskID(rawValue: 0),
     lastSessionID: SessionID = SessionID(rawValue: 0),
     quarantined: [QuarantinedRow] = []
@@ -147,6 +157,8 @@ package struct StoredState: Hashable, Sendable {
     self.claims = claims
     self.apps = apps
     self.launches = launches
+    self.keptParts = keptParts
+    self.adoptions = adoptions
     self.lastTaskID = lastTaskID
     self.lastSessionID = lastSessionID
     self.quarantined = quarantined

@@ -75,6 +75,8 @@ package struct TaskPlan: Hashable, Sendable {
   /// Where bytes are collected before they are published: the part file of a download, or the spool of a
   /// response body. Absolute.
   package var partPath: String
+  /// Whose id stands in the part file's name, where the task goes on from a kept part.
+  package var partOwner: TaskID?
   /// SHA-256 that the content must have, 64 lower-case hex digits.
   package var expectedSHA256: String?
   package var statusRule: StatusRule
@@ -90,7 +92,7 @@ package struct TaskPlan: Hashable, Sendable {
 
   package init(
     kind: TaskKind, request: TransferRequest, source: UploadSource? = nil, destination: Destination = .managed,
-    partPath: String, expectedSHA256: String? = nil, statusRule: StatusRule = .successOnly,
+    partPath: String, partOwner: TaskID? = nil, expectedSHA256: String? = nil, statusRule: StatusRule = .successOnly,
     keepsEncoding: Bool = false, requestTimeout: Duration = .seconds(60),
     resourceTimeout: Duration = .seconds(604_800), key: String? = nil, createdAt: WallInstant
   ) {
@@ -99,6 +101,7 @@ package struct TaskPlan: Hashable, Sendable {
     self.source = source
     self.destination = destination
     self.partPath = partPath
+    self.partOwner = partOwner
     self.expectedSHA256 = expectedSHA256
     self.statusRule = statusRule
     self.keepsEncoding = keepsEncoding

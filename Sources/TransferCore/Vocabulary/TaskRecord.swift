@@ -107,13 +107,15 @@ package struct TaskProgress: Hashable, Sendable {
   package var wasted: Int64
   /// Restarts from 0 that the server forced on us in a row (failure case 24), see ``Limits/restarts``.
   package var restarts: Int64
+  /// What the engine measured.
+  package var metrics: MetricsLog
 
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
     response: ResponseHead? = nil, failure: TransferFailure? = nil, cancelCause: CancelCause? = nil,
     contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
     isLengthVerified: Bool = true,
-    wasted: Int64 = 0, restarts: Int64 = 0
+    wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog()
   ) {
     self.taskDescription = taskDescription
     self.resumePoint = resumePoint
@@ -128,6 +130,7 @@ package struct TaskProgress: Hashable, Sendable {
     self.isLengthVerified = isLengthVerified
     self.wasted = wasted
     self.restarts = restarts
+    self.metrics = metrics
   }
 }
 

@@ -167,6 +167,11 @@ final class OrphanChecker: Checker {
 
   private func judge(_ path: String, _ world: Simulation) -> String? {
     guard let inode = world.disk.names[path] else { return nil }
+    // Resume data may still be used.
+    if world.store.keptParts.values.contains(where: { $0.partPath == path }) {
+      world.coverage.note(.partKept)
+      return nil
+    }
     if path.hasPrefix(Places.home) {
       let isHidden = path.hasPrefix("\(Places.home)/.ferry-")
       if !isHidden {

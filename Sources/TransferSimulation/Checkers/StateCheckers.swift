@@ -49,7 +49,7 @@ enum Checkers {
     [
       AcceptedWorkChecker(), OutcomeChecker(), KeyChecker(), RefusalChecker(), AtMostOnceChecker(), DeliveryChecker(),
       ContentChecker(), PublishedFileChecker(), OrphanChecker(), SlotChecker(), BlockedAttemptChecker(),
-      RequestChecker(), VouchChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
+      RequestChecker(), VouchChecker(), TicketChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
       LaunchBudgetChecker(), LaunchBatchChecker(),
     ]
   }

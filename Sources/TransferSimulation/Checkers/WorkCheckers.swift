@@ -44,7 +44,7 @@ final class AcceptedWorkChecker: Checker {
       let isExpired =
         finishedAt[id].map { max(world.wall, world.latestWall) - $0 >= Limits.retention - .seconds(60) } ?? false
       if !removable.contains(id), !isExpired { return "task \(id) was forgotten, and nobody asked for that" }
-    case .putSession, .removeSession, .removeDelivery, .app: break
+    case .putSession, .removeSession, .removeDelivery, .addKeptPart, .removeKeptPart, .app: break
     }
     return nil
   }
@@ -118,13 +118,28 @@ final class KeyChecker: Checker {
 /// An enqueue is refused only for a reason that is there.
 final class RefusalChecker: Checker {
   let name = "refused with reason"
+  /// Keys under which resume data was asked for.
+  private var askedUnder: [ResumeToken: Set<String>] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
+    if case .asked(_, .enqueue(_, let drafts)) = fact {
+      for draft in drafts {
+        if let token = draft.resumeToken { askedUnder[token, default: []].insert(draft.key ?? "") }
+      }
+    }
     guard case .replied(_, .enqueue(_, let drafts), .enqueued(let outcomes)) = fact else { return nil }
     for (draft, outcome) in zip(drafts, outcomes) {
       guard case .refused(let refusal) = outcome else { continue }
       switch refusal.name {
-      case .destinationClaimed, .destinationExists: if draft.destination != .managed { continue }
+      case .destinationClaimed, .destinationExists:
+        if draft.destination != .managed || draft.resumeToken != nil { continue }
+      case .resumeDataInvalid:
+        if let token = draft.resumeToken,
+          world.store.keptParts[token] == nil || askedUnder[token, default: []].count > 1
+        {
+          world.coverage.note(.ticketRefused)
+          continue
+        }
       case .sessionInvalidated: continue
       case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable,
         .degraded,

@@ -32,7 +32,8 @@ enum CommandTable {
       ReadingCommands.list, ReadingCommands.show, ReadingCommands.why,
       WaitCommand.command,
       ControlCommands.cancel, ControlCommands.pause, ControlCommands.resume, ControlCommands.remove,
-      DaemonCommands.status, DaemonCommands.start, DaemonCommands.stop, DaemonCommands.log,
+      DaemonCommands.status, DaemonCommands.start, DaemonCommands.stop, DaemonRestartCommand.command,
+      DaemonCommands.log,
     ] + AppCommands.all + [HelpCommand.command]
 
   static let groups = ["app", "daemon"]

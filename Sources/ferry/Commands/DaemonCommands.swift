@@ -139,6 +139,8 @@ enum DaemonCommands {
       ("sessions", String(status.sessions)),
       ("clients", String(status.peers)),
       ("commits", String(status.commits)),
+      ("kept parts", status.keptParts.flatMap { $0 > 0 ? "\($0), \(Quantity.bytes(status.keptBytes ?? 0))" : nil }),
+      ("restarting", status.isRestarting == true ? "waits for transfers that cannot be continued" : nil),
       ("state", status.stateDirectory),
       ("socket", status.socket),
       ("log", status.log),

@@ -1,4 +1,5 @@
 import LinuxSystem
+import TransferCore
 import WireProtocol
 
 /// `list`, `show` and `why`: what the daemon knows. They start the daemon where none runs: it alone owns the state.
@@ -104,14 +105,23 @@ enum ReadingCommands {
   private static func row(_ task: TaskSnapshot) -> [String] {
     let (done, whole) = TaskText.counts(task)
     let progress = Quantity.percent(done, of: whole).map { "\($0) %" } ?? Quantity.bytes(done)
+    let mark = TaskText.expiryMark(task, wallMilliseconds: Clocks.wallMilliseconds()).map { ", \($0)" } ?? ""
     return [
-      String(task.id), TerminalText.escaped(task.state), progress, whole.map(Quantity.bytes) ?? "-",
+      String(task.id), TerminalText.escaped(task.state) + mark, progress, whole.map(Quantity.bytes) ?? "-",
       TerminalText.escaped(task.url),
     ]
   }
 }
 
 extension TaskText {
+  /// "goes in 20 h": in the last day that a result is kept which nobody collected.
+  static func expiryMark(_ task: TaskSnapshot, wallMilliseconds: Int64) -> String? {
+    guard let expiry = task.expiresMilliseconds, let finished = task.finishedMilliseconds else { return nil }
+    let left = expiry.subtractingClamped(wallMilliseconds)
+    guard left <= expiry.subtractingClamped(finished) / Int64(Limits.retentionParts) else { return nil }
+    return "goes in \(Quantity.time(seconds: Double(max(0, left)) / 1000))"
+  }
+
   /// Why a task does not run, in a line: "Task 7 is waiting: server said 503, next try in 8 s (attempt 3)."
   static func explanation(_ task: TaskSnapshot, wallMilliseconds: Int64) -> String {
     let attempts = task.attempts == 1 ? "1 attempt" : "\(task.attempts) attempts"

@@ -116,7 +116,10 @@ enum TaskText {
       ("description", task.description),
       ("created", LocalTime.text(milliseconds: task.createdMilliseconds)),
       ("ended", task.finishedMilliseconds.map(LocalTime.text)),
+      ("kept until", task.expiresMilliseconds.map { "\(LocalTime.text(milliseconds: $0)), unless it is collected" }),
+      ("can go on", task.resumeToken.map { _ in "yes, by a new task of its program (resume data)" }),
     ]
+    rows += TimingText.rows(task.metrics)
     return rows.compactMap { name, value in
       value.map { "\(TerminalText.padded("\(name):", columns: 16))\(TerminalText.escaped($0))" }
     }
