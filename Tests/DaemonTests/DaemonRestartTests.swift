@@ -114,7 +114,7 @@ import WireProtocol
     var sessions: [Session] = []
     var ferries: [Ferry] = []
     var receipts: [(Session, Receipt, GeneratedContent)] = []
-    let troubles = Mutex<[String]>([])
+    let troubles = Troubles()
     for client in 0..<5 {
       let ferry = Ferry(app: "restart-\(client)", environment: home.environment)
       let session = try await ferry.session("s")
@@ -128,10 +128,9 @@ import WireProtocol
         let url = try #require(URL(string: server.url(path)))
         receipts.append((session, try await session.download(url), content))
       }
-      let events = session.events
       Task {
-        for await event in events {
-          if case .unavailable(let error) = event { troubles.withLock { $0.append("\(client): \(error)") } }
+        for await event in session.events {
+          if case .unavailable(let error) = event { troubles.note("\(client): \(error)") }
         }
       }
     }
@@ -148,7 +147,7 @@ import WireProtocol
       case .cancelled: Issue.record("task \(receipt.id) was cancelled")
       }
     }
-    #expect(troubles.withLock { $0 } == [])
+    #expect(troubles.all == [])
     let tasks = try home.connect().list()
     let wasted = tasks.reduce(Int64(0)) { $0 + ($1.wasted ?? 0) }
     let sent = server.server.exchanges.reduce(Int64(0)) { $0 + Int64($1.bodyBytesSent) }
@@ -159,4 +158,11 @@ import WireProtocol
     #expect(twice < Int64(receipts.count) * 1_000_000)
     withExtendedLifetime(ferries) {}
   }
+}
+
+/// What clients complained of.
+private final class Troubles: Sendable {
+  private let lines = Mutex<[String]>([])
+  var all: [String] { lines.withLock { $0 } }
+  func note(_ line: String) { lines.withLock { $0.append(line) } }
 }
