@@ -21,30 +21,6 @@
       post(task) { self.reportCounts(of: task, $0, $1) }
     }
 
-    /// Tells the delegate what came and went since it heard last; nothing where nothing did.
-    func reportCounts(of task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates) {
-      let (fields, received, sent) = task.fields.withLock { fields in
-        fields.isProgressQueued = false
-        let received = fields.received - fields.reportedReceived
-        // A body that is sent again counts from its start.
-        let sent = fields.sent < fields.reportedSent ? fields.sent : fields.sent - fields.reportedSent
-        fields.reportedReceived = fields.received
-        fields.reportedSent = fields.sent
-        if let progress = fields.progress { URLSessionTask.show(fields, in: progress) }
-        return (fields, received, sent)
-      }
-      if sent > 0 {
-        delegates.task?.urlSession(
-          owner, task: task, didSendBodyData: sent, totalBytesSent: fields.sent,
-          totalBytesExpectedToSend: fields.expectedToSend)
-      }
-      if received > 0, let task = task as? URLSessionDownloadTask {
-        delegates.download?.urlSession(
-          owner, downloadTask: task, didWriteData: received, totalBytesWritten: fields.received,
-          totalBytesExpectedToWrite: fields.expectedToReceive)
-      }
-    }
-
     /// Results come as deliveries, so the end of a task that this process does not know is none of its business yet.
     func changed(_ snapshot: TaskSnapshot) {
       if TaskFields.isFinal(snapshot.state), task(snapshot.id) == nil { return }

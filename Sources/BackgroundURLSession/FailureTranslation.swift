@@ -36,6 +36,11 @@
       }
     }
 
+    /// The error of a transfer in this process.
+    static func error(of failure: TransferFailure, url: URL?) -> URLError {
+      make(urlErrorCode(of: failure.code), failure.detail, url: url)
+    }
+
     /// A failed or cancelled task's error; nil for one that succeeded.
     static func error(of task: TaskSnapshot) -> URLError? {
       switch task.state {

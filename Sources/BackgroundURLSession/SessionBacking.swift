@@ -49,11 +49,23 @@
     /// The body comes from the request's stream, or from one that the delegate makes.
     var isStreamed = false
     var resumeData: Data?
+    /// Takes the result in place of the delegate.
+    var handler: TaskHandler?
+    /// Of this task alone.
+    var delegate: (any URLSessionTaskDelegate)?
 
     init(_ kind: TaskKind, _ request: URLRequest?) {
       self.kind = kind
       self.request = request
     }
+  }
+
+  /// Who takes a task's result in place of the delegate.
+  enum TaskHandler: Sendable {
+    case data(@Sendable (Data?, URLResponse?, (any Error)?) -> Void)
+    /// The file is removed when the closure has returned.
+    case file(@Sendable (URL?, URLResponse?, (any Error)?) -> Void)
+    case bytes(ByteSource)
   }
 
   /// What a program changes of a task.
@@ -98,6 +110,30 @@
         }
       }
       queue.append { task.takeTurn() }
+    }
+
+    /// Tells the delegate what came and went since it heard last; nothing where nothing did.
+    func reportCounts(of task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates) {
+      let (fields, received, sent) = task.fields.withLock { fields in
+        fields.isProgressQueued = false
+        let received = fields.received - fields.reportedReceived
+        // A body that is sent again counts from its start.
+        let sent = fields.sent < fields.reportedSent ? fields.sent : fields.sent - fields.reportedSent
+        fields.reportedReceived = fields.received
+        fields.reportedSent = fields.sent
+        if let progress = fields.progress { URLSessionTask.show(fields, in: progress) }
+        return (fields, received, sent)
+      }
+      if sent > 0 {
+        delegates.task?.urlSession(
+          owner, task: task, didSendBodyData: sent, totalBytesSent: fields.sent,
+          totalBytesExpectedToSend: fields.expectedToSend)
+      }
+      if received > 0, let task = task as? URLSessionDownloadTask {
+        delegates.download?.urlSession(
+          owner, downloadTask: task, didWriteData: received, totalBytesWritten: fields.received,
+          totalBytesExpectedToWrite: fields.expectedToReceive)
+      }
     }
 
     /// The delegate decided what is to happen with a data task's response.

@@ -42,6 +42,10 @@
     /// The spooled response body of an upload could not be read.
     var bodyFailure: URLError?
     var progress: Progress?
+    /// How a task of this process is carried out; nil in background sessions, and after its end.
+    var run: TaskRun?
+    /// The task's own delegate, asked in place of the session's.
+    var delegate: (any URLSessionTaskDelegate)?
     var callbacks = FIFO<Callback>()
     /// Body bytes of a data task that came before its response's head.
     var earlyBytes: [Data] = []

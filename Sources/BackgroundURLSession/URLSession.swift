@@ -76,8 +76,13 @@
       configuration: URLSessionConfiguration, delegate: (any URLSessionDelegate)?, delegateQueue queue: OperationQueue?,
       registry: SessionRegistry
     ) {
-      // The seam for sessions that live with their process.
-      guard let identifier = configuration.identifier else { Refusal.onlyBackgroundSessions() }
+      guard let identifier = configuration.identifier else {
+        let ordinary = OrdinarySession(configuration.snapshot(), delegate: delegate, queue: queue ?? Self.serialQueue())
+        backing = ordinary
+        super.init()
+        ordinary.belongs(to: self)
+        return
+      }
       registry.openings.lock()
       defer { registry.openings.unlock() }
       let (attached, isNew) = registry.session(identifier) { registry in
@@ -102,8 +107,17 @@
       return queue
     }
 
-    /// The session of FoundationNetworking's shared kind. Refused so far: this module carries background sessions only.
-    public class var shared: URLSession { Refusal.onlyBackgroundSessions() }
+    private init(shared configuration: URLSessionConfiguration) {
+      let ordinary = OrdinarySession(configuration, delegate: nil, queue: Self.serialQueue(), isShared: true)
+      backing = ordinary
+      super.init()
+      ordinary.belongs(to: self)
+    }
+
+    private static let process = URLSession(shared: .default)
+
+    /// The session of this process with the default configuration and no delegate. Invalidating it does nothing.
+    public class var shared: URLSession { process }
 
     // MARK: Properties
 

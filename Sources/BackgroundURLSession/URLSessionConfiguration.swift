@@ -23,7 +23,8 @@
     public let identifier: String?
     /// Default: `.useProtocolCachePolicy`. Background sessions have no cache, so nothing reads it.
     open var requestCachePolicy: NSURLRequest.CachePolicy = .useProtocolCachePolicy
-    /// Seconds without progress after which an attempt is given up and made again. Default: 60.
+    /// Seconds without progress after which a task fails with `URLError.timedOut`; in a background session the attempt is
+    /// made again. Default: 60.
     ///
     /// A request whose own `timeoutInterval` differs from 60 uses that.
     open var timeoutIntervalForRequest: TimeInterval = 60
@@ -41,7 +42,8 @@
     open var allowsUltraConstrainedNetworkAccess = true
     /// Default: false. Kept; no effect yet.
     open var requiresDNSSECValidation = false
-    /// Default: false. Background sessions always wait for connectivity, whatever it says, as on Apple's systems.
+    /// Whether a task waits for a network in place of failing. Default: false. Background sessions always wait, as on
+    /// Apple's systems.
     open var waitsForConnectivity = false
     /// True: the daemon chooses the time of the transfers. Default: false.
     open var isDiscretionary = false
@@ -60,7 +62,8 @@
     open var httpShouldUsePipelining = false
     /// Whether cookies of ``httpCookieStorage`` are added to a request when its task is created. Default: true.
     open var httpShouldSetCookies = true
-    /// Default: `.onlyFromMainDocumentDomain`. Responses of background tasks store no cookies.
+    /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Responses of background
+    /// tasks store no cookies.
     open var httpCookieAcceptPolicy: HTTPCookie.AcceptPolicy = .onlyFromMainDocumentDomain
     /// Headers of every task; a request's own header of the same name wins. Default: nil.
     open var httpAdditionalHeaders: [AnyHashable: Any]?
@@ -70,7 +73,8 @@
     open var urlCache: URLCache?
     /// Default: false. No effect; deprecated on Apple's systems too.
     open var shouldUseExtendedBackgroundIdleMode = false
-    /// Default: nil. Custom protocols never apply to background sessions, as on Apple's systems.
+    /// Subclasses of ``URLProtocol`` that are asked, in order, whether they answer a request. Default: none. They never
+    /// apply to background sessions, as on Apple's systems.
     open var protocolClasses: [AnyClass]?
     /// Default: `.none`. No effect.
     open var multipathServiceType: MultipathServiceType = .none
@@ -146,16 +150,16 @@
       return copy
     }
 
-    /// A configuration of a session that lives with its process.
-    ///
-    /// ``URLSession`` refuses it so far: this module carries background sessions only.
-    open class var `default`: URLSessionConfiguration { URLSessionConfiguration(identifier: nil) }
-
-    /// A configuration of a session that keeps nothing on disk.
-    ///
-    /// ``URLSession`` refuses it so far: this module carries background sessions only.
-    open class var ephemeral: URLSessionConfiguration {
+    /// A configuration of a session whose tasks are carried out by this process, and end with it.
+    open class var `default`: URLSessionConfiguration {
       let configuration = URLSessionConfiguration(identifier: nil)
+      configuration.protocolClasses = []
+      return configuration
+    }
+
+    /// As ``default``, with cookies of the session's own, kept in memory.
+    open class var ephemeral: URLSessionConfiguration {
+      let configuration = URLSessionConfiguration.default
       let inMemory = FoundationNetworking.URLSessionConfiguration.ephemeral
       configuration.httpCookieStorage = inMemory.httpCookieStorage
       configuration.urlCredentialStorage = inMemory.urlCredentialStorage

@@ -45,6 +45,13 @@
     /// The request after redirects.
     public var currentRequest: URLRequest? { fields.withLock { $0.currentRequest } }
 
+    /// The task's own delegate, asked in place of the session's. Background sessions do not use it, as on Apple's
+    /// systems. Default: nil.
+    public var delegate: (any URLSessionTaskDelegate)? {
+      get { fields.withLock { $0.delegate } }
+      set { fields.withLock { $0.delegate = newValue } }
+    }
+
     /// The final response's head; nil before it came.
     public var response: URLResponse? { fields.withLock { $0.response } }
 
