@@ -84,7 +84,8 @@ enum CurlOptions {
     easy.set(CURLOPT_NOSIGNAL, true)
     easy.set(CURLOPT_QUICK_EXIT, true)
     easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-    easy.set(CURLOPT_PIPEWAIT, true)
+    // A plain http connection carries one request at a time: waiting for its first answer would hold all others up.
+    easy.set(CURLOPT_PIPEWAIT, order.request.url.asciiLowercased.hasPrefix("https:"))
     easy.set(CURLOPT_HTTP_CONTENT_DECODING, order.decodesContent)
     // Only its being set counts: the request always names the encodings itself.
     if order.decodesContent { easy.set(CURLOPT_ACCEPT_ENCODING, AttemptOrder.decodedEncodings) }

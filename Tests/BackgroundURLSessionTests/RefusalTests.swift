@@ -76,15 +76,6 @@ struct RefusalTests {
     #expect(text(result).contains("identifier"))
   }
 
-  @Test("sessions that are no background sessions, naming what to use")
-  func defaultSession() async throws {
-    let result = try await #require(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      _ = URLSession(configuration: .default)
-    }
-    #expect(text(result).contains("background(withIdentifier:)"))
-    #expect(text(result).contains("FoundationNetworking.URLSession"))
-  }
-
   @Test("a second object of one identifier is logged in Apple's words")
   func secondObject() async throws {
     let result = try await #require(processExitsWith: .success, observing: [\.standardErrorContent]) {

@@ -35,6 +35,24 @@ extension EngineTests {
       #expect(outcome.isOrdered)
     }
 
+    @Test func aServerThatHoldsItsFirstAnswerGetsTheSecondRequest() throws {
+      let asked = Counter()
+      let server = ScriptedServer { peer in
+        _ = peer.readHead()
+        asked.add(1)
+        // sleep: the other request comes on another thread
+        for _ in 0..<2000 where asked.value < 2 { usleep(5000) }
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
+        peer.waitForEnd()
+      }
+      let rig = try EngineRig()
+      let orders = [rig.order(server.url + "/1", sink: .client), rig.order(server.url + "/2", sink: .client)]
+      for order in orders { rig.engine.start(order, part: nil, body: nil) }
+      rig.turn(seconds: 5) { _ in asked.value == 2 }
+      #expect(asked.value == 2)
+      for order in orders { #expect(rig.outcome(of: order.attempt, seconds: 10).summary?.held == 1) }
+    }
+
     @Test func aPausedTransferLeavesTheBytesWithTheServer() throws {
       let total = 200_000_000
       let (server, counter) = Self.source(total)
