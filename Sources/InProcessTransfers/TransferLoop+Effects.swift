@@ -19,7 +19,14 @@ extension TransferLoop {
       guard let session = transfer.session.id else {
         return transfer.listener.transferEnded(.failed(Self.unavailable("the session is not open")))
       }
-      command(.enqueue(session, [transfer.draft]), for: message)
+      var draft = transfer.draft
+      // The core sends a body where it was told of a source; what it is, only the loop knows.
+      switch transfer.body {
+      case .none: break
+      case .file(let path): draft.sourcePath = path
+      case .feed: draft.sourcePath = "/"
+      }
+      command(.enqueue(session, [draft]), for: message)
     case .resume(let transfer): steer(transfer) { .resume([$0]) }
     case .suspend(let transfer): steer(transfer) { .suspend([$0]) }
     case .cancel(let transfer): steer(transfer) { .cancel([$0]) }
