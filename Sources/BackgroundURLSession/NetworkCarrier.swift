@@ -76,7 +76,9 @@
     private func body(_ stream: BodyStream?) -> LocalBody {
       if let source = run.order.source { return .file(source.absoluteURL.path) }
       if let stream { return .feed(StreamPump.feed(stream), length: nil, isRepeatable: false) }
-      guard let bytes = run.order.body ?? request.httpBody, !bytes.isEmpty || run.order.body != nil else { return .none }
+      guard let bytes = run.order.body ?? request.httpBody, !bytes.isEmpty || run.order.body != nil else {
+        return .none
+      }
       return .feed(BodyFeed(whole: [UInt8](bytes)), length: Int64(bytes.count), isRepeatable: true)
     }
 

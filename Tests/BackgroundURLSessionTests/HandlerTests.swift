@@ -24,7 +24,9 @@ extension URLSession {
   }
 }
 
-func request(_ server: LocalServer, _ path: String = "/", _ adjust: (inout URLRequest) -> Void = { _ in }) -> URLRequest {
+func request(
+  _ server: LocalServer, _ path: String = "/", _ adjust: (inout URLRequest) -> Void = { _ in }
+) -> URLRequest {
   var request = URLRequest(url: URL(string: server.url(path))!)
   adjust(&request)
   return request
@@ -148,7 +150,8 @@ struct HandlerTests {
   func timeouts() async throws {
     let server = try LocalServer.start { request in
       request.path == "/slow"
-        ? .generated(length: 1_000_000).throttled(bytes: 1000, every: .milliseconds(100)) : .text("x").hold(until: Gate())
+        ? .generated(length: 1_000_000).throttled(bytes: 1000, every: .milliseconds(100))
+        : .text("x").hold(until: Gate())
     }
     defer { server.stop() }
     let silent = request(server) { $0.timeoutInterval = 0.5 }

@@ -20,7 +20,8 @@ import Testing
       "TransferCore", "LinuxSystem", "WireProtocol", "FoundationEssentials", "Glibc", "Synchronization",
     ],
     "InProcessTransfers": ["TransferCore", "LinuxSystem", "CurlEngine", "Synchronization", "Glibc"],
-    "BackgroundURLSession": facade.union(["InProcessTransfers", "CurlEngine"]), "BackgroundTasks": facade, "AppLifecycle": facade,
+    "BackgroundURLSession": facade.union(["InProcessTransfers", "CurlEngine"]),
+    "BackgroundTasks": facade, "AppLifecycle": facade,
     "ferry": [
       "FerryClient", "LinuxSystem", "WireProtocol", "TransferCore", "FoundationEssentials", "Glibc", "Synchronization",
     ],
