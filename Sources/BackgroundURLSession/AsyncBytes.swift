@@ -6,7 +6,7 @@
   extension URLSession {
     /// A response's body, byte by byte as it comes. The server waits while the program does not read.
     ///
-    /// It can be read once. A task that fails throws its `URLError`; one whose bytes nobody reads any more is cancelled.
+    /// It can be read once. A task that fails throws its `URLError`; one whose bytes nobody reads is cancelled.
     public struct AsyncBytes: AsyncSequence, Sendable {
       /// A byte of the body.
       public typealias Element = UInt8

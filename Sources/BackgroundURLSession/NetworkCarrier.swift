@@ -1,5 +1,4 @@
 #if !canImport(Darwin)
-  internal import CurlEngine
   internal import Foundation
   internal import FoundationNetworking
   internal import InProcessTransfers
@@ -75,11 +74,11 @@
 
     private func body(_ stream: BodyStream?) -> LocalBody {
       if let source = run.order.source { return .file(source.absoluteURL.path) }
-      if let stream { return .feed(StreamPump.feed(stream), length: nil, isRepeatable: false) }
+      if let stream { return .stream(StreamPump.feed(stream)) }
       guard let bytes = run.order.body ?? request.httpBody, !bytes.isEmpty || run.order.body != nil else {
         return .none
       }
-      return .feed(BodyFeed(whole: [UInt8](bytes)), length: Int64(bytes.count), isRepeatable: true)
+      return .bytes([UInt8](bytes))
     }
 
     private func askStream(_ answer: @escaping @Sendable (BodyStream?) -> Void) {
@@ -150,7 +149,7 @@
     func transferNeedsBody() {
       askStream { stream in
         let feed = stream.map { StreamPump.feed($0) }
-        self.tell { self.home.provide(feed, length: nil, to: $0) }
+        self.tell { self.home.provide(feed, to: $0) }
       }
     }
 
@@ -174,13 +173,13 @@
   /// Reads a stream as fast as the network takes it, on a thread where that may block.
   private final class StreamPump: @unchecked Sendable {
     private let stream: InputStream
-    private let body = BodyFeed()
+    private let body = LocalFeed()
     /// Nothing else touches the stream.
     private let queue = DispatchQueue(label: "URLSession body stream")
 
     private init(_ stream: BodyStream) { self.stream = stream.stream }
 
-    static func feed(_ stream: BodyStream) -> BodyFeed {
+    static func feed(_ stream: BodyStream) -> LocalFeed {
       let pump = StreamPump(stream)
       pump.queue.async {
         pump.stream.open()

@@ -16,8 +16,8 @@
       return backing.makeTask(URLSessionUploadTask.init(session:fields:), order)
     }
 
-    /// The upload of the request's `httpBodyStream`, or of a stream for which the delegate is asked; suspended. Ends the
-    /// program in background sessions, which take files only.
+    /// The upload of the request's `httpBodyStream`, or of a stream for which the delegate is asked; suspended. Ends
+    /// the program in background sessions, which take files only.
     public func uploadTask(withStreamedRequest request: URLRequest) -> URLSessionUploadTask {
       var order = TaskOrder(.upload, request)
       order.isStreamed = true
@@ -78,8 +78,8 @@
       return backing.makeTask(URLSessionUploadTask.init(session:fields:), order)
     }
 
-    /// A download, whose file goes to `completionHandler`, on ``delegateQueue``; suspended. Move or read the file in the
-    /// closure: it is removed when that returns.
+    /// A download, whose file goes to `completionHandler`, on ``delegateQueue``; suspended. Move or read the file in
+    /// the closure: it is removed when that returns.
     public func downloadTask(
       with request: URLRequest, completionHandler: @escaping @Sendable (URL?, URLResponse?, (any Error)?) -> Void
     ) -> URLSessionDownloadTask {

@@ -40,8 +40,7 @@ extension EngineTests {
       let server = ScriptedServer { peer in
         _ = peer.readHead()
         asked.add(1)
-        // sleep: the other request comes on another thread
-        for _ in 0..<2000 where asked.value < 2 { usleep(5000) }
+        for _ in 0..<2000 where asked.value < 2 { usleep(5000) }  // sleep: the other request's thread
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
         peer.waitForEnd()
       }

@@ -20,7 +20,7 @@ import Testing
       "TransferCore", "LinuxSystem", "WireProtocol", "FoundationEssentials", "Glibc", "Synchronization",
     ],
     "InProcessTransfers": ["TransferCore", "LinuxSystem", "CurlEngine", "Synchronization", "Glibc"],
-    "BackgroundURLSession": facade.union(["InProcessTransfers", "CurlEngine"]),
+    "BackgroundURLSession": facade.union(["InProcessTransfers"]),
     "BackgroundTasks": facade, "AppLifecycle": facade,
     "ferry": [
       "FerryClient", "LinuxSystem", "WireProtocol", "TransferCore", "FoundationEssentials", "Glibc", "Synchronization",
