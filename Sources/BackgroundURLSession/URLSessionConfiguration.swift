@@ -23,8 +23,8 @@
     public let identifier: String?
     /// Default: `.useProtocolCachePolicy`. Background sessions have no cache, so nothing reads it.
     open var requestCachePolicy: NSURLRequest.CachePolicy = .useProtocolCachePolicy
-    /// Seconds without progress after which a task fails with `URLError.timedOut`; in a background session the attempt is
-    /// made again. Default: 60.
+    /// Seconds without progress after which a task fails with `URLError.timedOut`; in a background session the
+    /// attempt is made again. Default: 60.
     ///
     /// A request whose own `timeoutInterval` differs from 60 uses that.
     open var timeoutIntervalForRequest: TimeInterval = 60
@@ -62,8 +62,8 @@
     open var httpShouldUsePipelining = false
     /// Whether cookies of ``httpCookieStorage`` are added to a request when its task is created. Default: true.
     open var httpShouldSetCookies = true
-    /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Responses of background
-    /// tasks store no cookies.
+    /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Responses of
+    /// background tasks store no cookies.
     open var httpCookieAcceptPolicy: HTTPCookie.AcceptPolicy = .onlyFromMainDocumentDomain
     /// Headers of every task; a request's own header of the same name wins. Default: nil.
     open var httpAdditionalHeaders: [AnyHashable: Any]?
