@@ -255,7 +255,7 @@ final class Scene: Sendable {
       case .delivery(let notice):
         state.deliveries.append(notice)
         // A result tells the end of its task, and nothing else does.
-        if notice.kind != "finishEvents", let task = notice.task, state.latest[task.id]?.state != task.state { note(task) }
+        if let task = notice.task, state.latest[task.id]?.state != task.state { note(task) }
       case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye, .appWake: break
       }
     }
