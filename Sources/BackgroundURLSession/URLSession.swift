@@ -151,8 +151,8 @@
     /// A download that goes on where another one ended; suspended, and durable when this returns. The delegate hears by
     /// `didResumeAtOffset` from which byte.
     ///
-    /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged, another
-    /// program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
+    /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged,
+    /// another program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
     public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
       var order = TaskOrder(.download, nil)
       order.resumeData = resumeData

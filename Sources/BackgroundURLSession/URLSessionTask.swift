@@ -208,9 +208,9 @@
 
   /// A download into a file. It outlives the process.
   public class URLSessionDownloadTask: URLSessionTask, @unchecked Sendable {
-    /// Cancels, and offers what ``URLSession/downloadTask(withResumeData:)`` needs to continue: nil when the server gave
-    /// no validator to trust, nothing was received, or the request was no plain GET. `completionHandler` runs on the
-    /// session's delegate queue, before the task's last message.
+    /// Cancels, and offers what ``URLSession/downloadTask(withResumeData:)`` needs to continue: nil when the server
+    /// gave no validator to trust, nothing was received, or the request was no plain GET. `completionHandler` runs on
+    /// the session's delegate queue, before the task's last message.
     ///
     /// The data is small and opaque: the daemon keeps the bytes for seven days, and the request with its credentials.
     public func cancel(byProducingResumeData completionHandler: @escaping @Sendable (Data?) -> Void) {

@@ -5,8 +5,8 @@
 
   /// What was measured of a task, all its attempts and redirects together.
   ///
-  /// The daemon measures; a later process gets what was measured while none ran. Of a task that was tried very often the
-  /// middle is left out: the first and the last eight transactions are there.
+  /// The daemon measures; a later process gets what was measured while none ran. Of a task that was tried very often
+  /// the middle is left out: the first and the last eight transactions are there.
   public class URLSessionTaskMetrics: NSObject, @unchecked Sendable {
     /// Where a response came from.
     public enum ResourceFetchType: Int, Sendable {

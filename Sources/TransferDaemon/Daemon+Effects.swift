@@ -300,13 +300,18 @@ extension Daemon {
     changed.removeAll(keepingCapacity: true)
     for id in ids {
       var audience = audience(of: id)
-      if id == sparedTask { audience.removeAll { $0 == spared } }
+      // Who asked to watch a task is told of its end like any other.
+      if id == sparedTask { audience.removeAll { $0 == spared && !hasAsked($0, toWatch: id) } }
       guard !audience.isEmpty, core.tasks[id] != nil else { continue }
       snapshots([id]) { [unowned self] snapshots in
         guard let snapshot = snapshots.first else { return }
         for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
       }
     }
+  }
+
+  private func hasAsked(_ peer: PeerID, toWatch id: TaskID) -> Bool {
+    watchersOfAll.contains(peer) || watchers[id]?.contains(peer) == true
   }
 
   /// Tells progress that gathered, at most ten times a second.

@@ -61,7 +61,8 @@ final class Daemon {
   var failedBatch: StoreThread.Batch?
   var retryCommitAt: BootInstant?
   var lastDurable: Int64 = 0
-  /// Tasks with a destination of the user's, or another one's part file, whose row is not on the disk yet; with the commit that brings it, in order.
+  /// Tasks with a destination of the user's, or another one's part file, whose row is not on the disk yet; with the
+  /// commit that brings it, in order.
   var unrecorded: Set<TaskID> = []
   var unrecordedOrder: [(commit: Int64, task: TaskID)] = []
   /// Effects that wait for a commit, in order.

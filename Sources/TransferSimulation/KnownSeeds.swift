@@ -11,12 +11,18 @@ package enum KnownSeeds {
   package static let all: [Seed] = [
     Seed(seed: 3, events: 1500, reason: found),
     Seed(seed: 18, events: 1500, reason: found),
+    Seed(
+      seed: 17, events: 4000,
+      reason: "A launched process of the simulation ended for good when faults had stopped, its tasks suspended."),
     Seed(seed: 33, events: 1500, reason: found),
     Seed(seed: 98, events: 1500, reason: found),
     Seed(
       seed: 105, events: 2500,
       reason: "The simulation forgot the removal with which a daemon died, and blamed the next one for the file."),
+    Seed(seed: 223, events: 4000, reason: "A launch delay of nothing was restored."),
     Seed(seed: 1017, events: 1500, reason: found),
+    Seed(
+      seed: 1077, events: 4000, reason: "A pause was undone by an earlier wish to go on of the same client."),
     Seed(seed: 1080, events: 1500, reason: found),
   ]
 

@@ -45,6 +45,16 @@ extension SimulatedApp {
     die()
   }
 
+  /// A process that the daemon started ends with its suspended tasks unresumed: no event starts it for them, so a person
+  /// opens the app again.
+  func comeBackWhenCalm() {
+    guard world.isCalm else { return }
+    world.schedule(after: world.dice.nanoseconds(milliseconds: 20_000...60_000)) { [unowned self] in
+      launch()
+      tidy()
+    }
+  }
+
   func end(isForced: Bool) {
     guard isAlive, let launch = launchNumber else { return }
     // One that hangs does not hear the request either.

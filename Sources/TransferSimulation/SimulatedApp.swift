@@ -147,6 +147,7 @@ final class SimulatedApp {
     offers.removeAll()
     handled.removeAll()
     pickedUp.removeAll()
+    comeBackWhenCalm()
   }
 
   /// The socket breaks while both sides live.
@@ -449,7 +450,7 @@ final class SimulatedApp {
   // MARK: The calm at the end
 
   /// Now and then it looks through its list, wakes what sleeps, and clears what has ended.
-  private func tidy() {
+  func tidy() {
     guard world.isCalm else { return }
     if let session, let core = world.daemon?.core {
       var sleeping: [TaskID] = []

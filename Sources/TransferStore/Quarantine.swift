@@ -7,7 +7,7 @@ enum Quarantine {
 
   /// Moves a row, within the open transaction. A task takes its details and deliveries along.
   static func move(_ row: QuarantinedRow, on connection: Connection) throws(StoreError) {
-    guard ["session", "task", "delivery", "app", "launch"].contains(row.table) else {
+    guard ["session", "task", "delivery", "app", "launch", "kept_part"].contains(row.table) else {
       throw StoreError(.misuse, message: "no rows of \(row.table) are quarantined by themselves")
     }
     if row.table == "task" {

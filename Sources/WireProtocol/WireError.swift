@@ -60,7 +60,7 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
       case .tooManyTasks: -32013
       case .stopping: -32014
       case .appUnknown: -32020
-      case .resumeDataInvalid: -32020
+      case .resumeDataInvalid: -32021
       }
     }
   }

@@ -314,6 +314,7 @@ import WireProtocol
     (task.expected, task.expectedToSend, task.finishedMilliseconds, task.nextAttemptMilliseconds) = (0, 0, 0, 0)
     (task.description, task.sha256, task.isLengthVerified, task.validator) = ("", "", false, "")
     (task.wasted, task.pin, task.cancelCause) = (0, "", "")
+    (task.expiresMilliseconds, task.resumeToken, task.metrics) = (0, "", WireMetrics(MetricsLog()))
     task.response = WireResponse(status: 200, headers: [], url: "", httpVersion: "1.1")
     task.error = WireFailure(code: "", isTransient: false, domain: "", number: 0, detail: "")
     let members = try JSONDecoder().decode([String: Anything].self, from: Data(JSONText.of(task).utf8)).keys

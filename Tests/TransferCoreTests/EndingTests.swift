@@ -100,7 +100,7 @@ import Testing
     bench.admit()
     #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)
     #expect(bench.core.violations() == [])
-    bench.advance(.seconds(86_398))
+    bench.advance(.seconds(86_399))
     bench.admit()
     #expect(bench.state(id) == nil)
     #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)

@@ -164,8 +164,8 @@ public final class Session: Sendable {
   }
 
   /// Ends a download and keeps what was fetched. Nil where it cannot be continued: the server gave no validator to
-  /// trust, or nothing was received. The part waits seven days for ``download(resuming:options:)``; a download to a file
-  /// keeps it hidden beside that file.
+  /// trust, or nothing was received. The part waits seven days for ``download(resuming:options:)``; a download to a
+  /// file keeps it hidden beside that file.
   public func cancelProducingResumeData(_ receipt: Receipt) async throws(FerryError) -> Data? {
     let request = TaskIdentifiersParameters(ids: [receipt.id], producesResumeData: true)
     let result = try await call(.taskCancel(request), TaskIdentifiersResult.self)

@@ -6,9 +6,9 @@ enum DaemonRestartCommand {
   static let command = Command(
     name: "daemon restart", summary: "let the installed daemon take over from the running one", options: [.json],
     notes: [
-      "Nothing is lost: transfers that can be continued are, and clients reconnect by themselves. Transfers that cannot "
-        + "be continued (uploads, data tasks, requests that must not be sent twice, downloads without a validator) get "
-        + "30 s to end. It returns when the new daemon answers. When none runs, it starts one."
+      "Nothing is lost: transfers that can be continued are, and clients reconnect by themselves. Transfers that "
+        + "cannot be continued (uploads, data tasks, requests that must not be sent twice, downloads without a "
+        + "validator) get 30 s to end. It returns when the new daemon answers. When none runs, it starts one."
     ],
     run: { (arguments) throws(CommandFailure) in
       let link = try DaemonLink.open()

@@ -245,20 +245,26 @@ final class Scene: Sendable {
   private func note(_ notification: DaemonNotification) {
     locked { state in
       switch notification {
-      case .taskState(let notice):
-        state.latest[notice.task.id] = notice.task
-        state.states[notice.task.id, default: []].append(notice.task.state)
+      case .taskState(let notice): note(notice.task)
       case .taskProgress(let notice):
         state.latest[notice.id]?.received = notice.received
         state.latest[notice.id]?.expected = notice.expected
         state.latest[notice.id]?.sent = notice.sent
         state.progress.append(notice)
       case .taskResumed(let notice): state.resumptions.append(notice)
-      case .delivery(let notice): state.deliveries.append(notice)
+      case .delivery(let notice):
+        state.deliveries.append(notice)
+        // A result tells the end of its task, and nothing else does.
+        if let task = notice.task, state.latest[task.id]?.state != task.state { note(task) }
       case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye, .appWake: break
       }
     }
     condition.broadcast()
+  }
+
+  private func note(_ task: TaskSnapshot) {
+    unsafe state.latest[task.id] = task
+    unsafe state.states[task.id, default: []].append(task.state)
   }
 
   func resumptions(_ id: Int64) -> [Int64] { locked { $0.resumptions.filter { $0.id == id }.map(\.offset) } }
