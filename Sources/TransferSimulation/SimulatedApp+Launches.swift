@@ -45,8 +45,8 @@ extension SimulatedApp {
     die()
   }
 
-  /// A process that the daemon started ends with its suspended tasks unresumed: no event starts it for them, so a person
-  /// opens the app again.
+  /// A process that the daemon started ends with its suspended tasks unresumed: no event starts it for them, so a
+  /// person opens the app again.
   func comeBackWhenCalm() {
     guard world.isCalm else { return }
     world.schedule(after: world.dice.nanoseconds(milliseconds: 20_000...60_000)) { [unowned self] in

@@ -45,7 +45,8 @@ struct ResumeTests {
           if number < 2 { $0.resumeToken = token.description }
         })
     }
-    _ = await recorder.messages(6)
+    var seen = await recorder.messages(6).count
+    while recorder.state.withLock({ $0.errors.count }) < 3 { seen = await recorder.messages(seen + 1).count }
     let errors = recorder.state.withLock { $0.errors.map { $0 as? URLError } }
     #expect(errors.map { $0?.code } == [.timedOut, .cancelled, .timedOut])
     #expect(errors.map { $0?.downloadTaskResumeData } == [ticket, ticket, nil])

@@ -28,6 +28,11 @@ final class Scene: Sendable {
     var deliveries: [DeliveryNotice] = []
     var log = ""
     var isSilent = true
+
+    mutating func note(_ task: TaskSnapshot) {
+      latest[task.id] = task
+      states[task.id, default: []].append(task.state)
+    }
   }
 
   let folder: String
@@ -245,7 +250,7 @@ final class Scene: Sendable {
   private func note(_ notification: DaemonNotification) {
     locked { state in
       switch notification {
-      case .taskState(let notice): note(notice.task)
+      case .taskState(let notice): state.note(notice.task)
       case .taskProgress(let notice):
         state.latest[notice.id]?.received = notice.received
         state.latest[notice.id]?.expected = notice.expected
@@ -255,16 +260,11 @@ final class Scene: Sendable {
       case .delivery(let notice):
         state.deliveries.append(notice)
         // A result tells the end of its task, and nothing else does.
-        if let task = notice.task, state.latest[task.id]?.state != task.state { note(task) }
+        if let task = notice.task, state.latest[task.id]?.state != task.state { state.note(task) }
       case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye, .appWake: break
       }
     }
     condition.broadcast()
-  }
-
-  private func note(_ task: TaskSnapshot) {
-    unsafe state.latest[task.id] = task
-    unsafe state.states[task.id, default: []].append(task.state)
   }
 
   func resumptions(_ id: Int64) -> [Int64] { locked { $0.resumptions.filter { $0.id == id }.map(\.offset) } }
