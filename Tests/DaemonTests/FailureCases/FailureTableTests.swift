@@ -7,11 +7,9 @@ import Testing
     .deletingLastPathComponent().deletingLastPathComponent()
 
   private static func sources() throws -> [String] {
-    let tests = root.appending(path: "Tests/DaemonTests")
-    let folder = tests.appending(path: "FailureCases")
-    let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-    return try (files + [tests.appending(path: "RealServerTests.swift")]).filter { $0.pathExtension == "swift" }
-      .map { try String(contentsOf: $0, encoding: .utf8) }
+    let tests = root.appending(path: "Tests").path
+    return try FileManager.default.subpathsOfDirectory(atPath: tests).filter { $0.hasSuffix(".swift") }
+      .map { try String(contentsOfFile: "\(tests)/\($0)", encoding: .utf8) }
   }
 
   @Test func everyTestThatTheTableNamesExists() throws {
@@ -29,7 +27,8 @@ import Testing
       }
       for name in names {
         named += 1
-        #expect(sources.contains { $0.contains("func \(name)(") }, "there is no test \(name)")
+        let declarations = ["func \(name)(", "struct \(name) "]
+        #expect(sources.contains { declarations.contains(where: $0.contains) }, "there is no test \(name)")
       }
     }
     #expect(rows > 45)
