@@ -117,6 +117,9 @@
         }
       }
       let task = known(snapshot)
+      if notice.kind == "completion" {
+        ChallengeTranslation.keepCookies(of: snapshot, task.originalRequest, configuration)
+      }
       post(task) { owner, delegates in
         switch notice.kind {
         case "file": self.handOverFile(of: task, snapshot, owner, delegates)

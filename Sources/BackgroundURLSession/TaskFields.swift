@@ -41,6 +41,8 @@
     var isProgressQueued = false
     /// The spooled response body of an upload could not be read.
     var bodyFailure: URLError?
+    /// The question that the delegate has in hand, or has answered last.
+    var askedQuestion: Int64?
     var progress: Progress?
     var callbacks = FIFO<Callback>()
     /// Body bytes of a data task that came before its response's head.

@@ -99,7 +99,7 @@ final class TaskFollower {
         // One that has ended is in `tasks` with its end, and removing it then changes nothing.
         guard let task = tasks[notice.id], !TaskText.isFinished(task.state) else { continue }
         throw CommandFailure(.unknownTask, "Task \(notice.id) was removed.")
-      case .taskResumed, .taskResponse, .taskData, .delivery, .sessionEnded, .goodbye, .appWake:
+      case .taskResumed, .taskResponse, .taskData, .taskQuestion, .delivery, .sessionEnded, .goodbye, .appWake:
         continue
       }
     }

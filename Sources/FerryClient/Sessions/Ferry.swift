@@ -243,8 +243,8 @@ final class SessionRouter: Sendable {
       guard !sessions.contains(where: { $0.knows(notice.id) }) else { break }
       ask(for: notice.id, sessions)
       return
-    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .delivery, .sessionEnded, .goodbye,
-      .appWake:
+    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .taskQuestion, .delivery, .sessionEnded,
+      .goodbye, .appWake:
       break
     }
     for core in sessions { core.handle(notification) }

@@ -16,10 +16,7 @@ extension Core {
       finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
     case .retryLater(let failure): settle(failure, of: id, now)
-    case .ask(let failure):
-      details[id]?.progress.failure = failure
-      setState(.asking, of: id)
-      touch(id, progress: true)
+    case .ask(let failure): ask(failure, of: id, work)
     case .reject(let failure): finish(id, .failed(failure), now)
     case .takeWhole, .continueAt, .redirect, nil:
       // The engine ended an attempt in a way that its verdict does not allow; the task is tried again.
@@ -202,6 +199,9 @@ extension Core {
       details[id]?.progress.cancelCause = cause
       ending = .cancelled
     }
+    leaveAsking(id)
+    details[id]?.progress.access = nil
+    tasks[id]?.entry.asksFirst = false
     tasks[id]?.entry.state = .finished(ending)
     if isKept { keepPart(id, now) }
     let leftovers = leftovers(id, ending)
@@ -264,6 +264,7 @@ extension Core {
       files.append(managed)
     }
     forgetAdoption(id)
+    leaveAsking(id)
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {

@@ -143,7 +143,7 @@ final class RefusalChecker: Checker {
       case .sessionInvalidated: continue
       case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable,
         .degraded,
-        .tooManyTasks, .invalidParameters, .appUnknown:
+        .tooManyTasks, .invalidParameters, .appUnknown, .notAsking:
         break
       }
       return "\(draft.key ?? "a task") was refused: \(refusal.name): \(refusal.message)"
