@@ -160,7 +160,7 @@ enum StoreTargets {
     let folder = FuzzFolder.path + "/ferry-fuzz-\(String(Clocks.randomWord(), radix: 36))"
     try Files.makePrivateDirectory(folder)
     defer {
-      for name in Template.names(in: folder) { unsafe unlink("\(folder)/\(name)") }
+      for name in Files.names(in: folder) { unsafe unlink("\(folder)/\(name)") }
       unsafe rmdir(folder)
     }
     let path = folder + "/f.db"
@@ -186,19 +186,6 @@ private enum Template {
       fatalError("the template cannot be made: \(error)")
     }
   }()
-
-  static func names(in folder: String) -> [String] {
-    guard let stream = unsafe opendir(folder) else { return [] }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-      }
-      if name != "." && name != ".." { names.append(name) }
-    }
-    return names
-  }
 
   private static var changes: [StoreChange] {
     var changes: [StoreChange] = (1...2).map { number in

@@ -33,13 +33,9 @@
         case .failure(let failure):
           Diagnostics.log("no resume data of task \(task.taskIdentifier): \(failure.message)")
         }
-        let data = kept.flatMap { Self.resumeData(token: $0.resumeToken, received: $0.received) }
+        let data = kept.flatMap { ResumeTicket.data(token: $0.resumeToken, received: $0.received) }
         self.queue.append { handler(data) }
       }
-    }
-
-    static func resumeData(token: String, received: Int64) -> Data? {
-      ResumeToken(token).map { Data(ResumeTicket(token: $0, received: received).bytes) }
     }
 
     /// A download that goes on from a kept part; one that fails with `URLError.cannotWriteToFile` when the data is not

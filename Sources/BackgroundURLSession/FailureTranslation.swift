@@ -59,7 +59,7 @@
 
     /// What a new download needs to go on from this one, as an error's `userInfo` holds it.
     private static func resumeData(of task: TaskSnapshot) -> [String: Any] {
-      let data = task.resumeToken.flatMap { AttachedSession.resumeData(token: $0, received: task.received) }
+      let data = task.resumeToken.flatMap { ResumeTicket.data(token: $0, received: task.received) }
       return data.map { [NSURLSessionDownloadTaskResumeData: $0] } ?? [:]
     }
 

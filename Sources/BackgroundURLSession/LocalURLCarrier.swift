@@ -48,8 +48,7 @@
       isOver = true
       try? file?.close()
       file = nil
-      let failure = error ?? spool?.failure
-      run.ended(failure, file: failure == nil ? spool?.url : nil)
+      run.ended(error, spool)
     }
 
     // MARK: file:
@@ -79,15 +78,7 @@
     private func read() {
       while isReading, !isPaused, !isHeld, !isOver, let file {
         guard let piece = try? file.read(upToCount: Self.pieceBytes), !piece.isEmpty else { return end(nil) }
-        pass(piece)
-      }
-    }
-
-    private func pass(_ piece: Data) {
-      if let spool {
-        run.progressed(received: spool.append(piece), sent: 0)
-      } else if !run.received(piece) {
-        isHeld = true
+        isHeld = !run.take(piece, spool)
       }
     }
 
@@ -105,7 +96,7 @@
         URLResponse(
           url: url, mimeType: type.isEmpty ? "text/plain" : type, expectedContentLength: content.count,
           textEncodingName: charset.map(String.init) ?? (type.isEmpty ? "US-ASCII" : nil)))
-      if !content.isEmpty { pass(content) }
+      if !content.isEmpty { isHeld = !run.take(content, spool) }
       end(nil)
     }
 
@@ -143,13 +134,22 @@
     private let state = Mutex(State())
 
     private struct State {
+      var file: FileHandle?
       var written: Int64 = 0
       var failure: URLError?
     }
 
     init() {
-      if !FileManager.default.createFile(atPath: url.path, contents: nil, attributes: [.posixPermissions: 0o600]) {
+      guard FileManager.default.createFile(atPath: url.path, contents: nil, attributes: [.posixPermissions: 0o600])
+      else {
         fail("it cannot be made")
+        return
+      }
+      do {
+        let file = try FileHandle(forWritingTo: url)
+        state.withLock { $0.file = file }
+      } catch {
+        fail("\(error)")
       }
     }
 
@@ -163,10 +163,7 @@
     /// Returns the bytes written so far.
     func append(_ data: Data) -> Int64 {
       do {
-        let file = try FileHandle(forWritingTo: url)
-        defer { try? file.close() }
-        try file.seekToEnd()
-        try file.write(contentsOf: data)
+        try state.withLock { $0.file }?.write(contentsOf: data)
       } catch {
         fail("\(error)")
       }
@@ -176,6 +173,24 @@
       }
     }
 
-    func remove() { try? FileManager.default.removeItem(at: url) }
+    func remove() {
+      try? state.withLock { $0.file }?.close()
+      try? FileManager.default.removeItem(at: url)
+    }
+  }
+
+  extension TaskRun {
+    /// A piece goes into the spool of a download, or to the program. False: that is enough until
+    /// ``Carrier/takeMore()``.
+    func take(_ piece: Data, _ spool: Spool?) -> Bool {
+      guard let spool else { return received(piece) }
+      progressed(received: spool.append(piece), sent: 0)
+      return true
+    }
+
+    func ended(_ error: URLError?, _ spool: Spool?) {
+      let failure = error ?? spool?.failure
+      ended(failure, file: failure == nil ? spool?.url : nil)
+    }
   }
 #endif

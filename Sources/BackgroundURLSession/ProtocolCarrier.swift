@@ -95,8 +95,7 @@
 
     private func end(_ error: URLError?) {
       guard !isOver.exchange(true, ordering: .relaxed) else { return }
-      if let failure = spool?.failure, error == nil { return run.ended(failure, file: nil) }
-      run.ended(error, file: error == nil ? spool?.url : nil)
+      run.ended(error, spool)
     }
 
     private var goesOn: Bool { !isOver.load(ordering: .relaxed) }
@@ -110,12 +109,7 @@
     }
 
     func urlProtocol(_ protocol: Answering, didLoad data: Data) {
-      guard goesOn else { return }
-      if let spool {
-        run.progressed(received: spool.append(data), sent: 0)
-      } else {
-        _ = run.received(data)
-      }
+      if goesOn { _ = run.take(data, spool) }
     }
 
     func urlProtocolDidFinishLoading(_ protocol: Answering) { end(nil) }

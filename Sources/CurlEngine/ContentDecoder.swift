@@ -4,6 +4,16 @@ package import TransferCore
 
 /// Undoes the Content-Encoding of a finished file (RFC 9110 section 8.4.1). Blocks: for a worker.
 package enum ContentDecoder {
+  /// Decoded content may be so much larger than what came: a few kilobytes can hold terabytes.
+  private static let factor: Int64 = 1000
+  private static let floorBytes: Int64 = 64 << 20
+
+  /// The most content that so many encoded bytes may hold.
+  package static func limitBytes(encodedBytes: Int64) -> Int64 {
+    let (product, isTooLarge) = encodedBytes.multipliedReportingOverflow(by: factor)
+    return isTooLarge ? .max : max(floorBytes, product)
+  }
+
   /// Reads `source` from its first byte to its end and writes the content to `target` from offset 0.
   /// - Parameters:
   ///   - coding: `gzip`, `x-gzip` or `deflate`; others are refused by name.

@@ -84,9 +84,9 @@ enum LocalFileCalls {
       let decoded = try Files.createPrivate(path)
       let bytes: Int64
       do throws(DecodingFailure) {
-        let (product, isTooLarge) = order.held.multipliedReportingOverflow(by: 1000)
         bytes = try ContentDecoder.decode(
-          coding, from: encoded.raw, to: decoded.raw, limitBytes: isTooLarge ? .max : max(64 << 20, product))
+          coding, from: encoded.raw, to: decoded.raw,
+          limitBytes: ContentDecoder.limitBytes(encodedBytes: order.held))
       } catch {
         return .failed(error.failure)
       }

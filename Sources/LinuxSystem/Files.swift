@@ -230,6 +230,23 @@ package enum Files {
     try Syscall.retrying("ftruncate") { ftruncate(descriptor, Int(count)) }
   }
 
+  // MARK: Folders
+
+  /// Names in a folder but "." and ".."; empty where it cannot be read.
+  package static func names(in folder: String) -> [String] {
+    guard let stream = unsafe opendir(folder) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      // SAFETY: d_name is ended by NUL within the entry, which lives until the next call.
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
   // MARK: Path text
 
   /// Everything before the last component; "." for a name alone, "/" at the root. Text only.

@@ -29,21 +29,6 @@ package enum ProcessTable {
 }
 
 extension Files {
-  /// Names in a folder but "." and ".."; empty where it cannot be read.
-  package static func names(in folder: String) -> [String] {
-    guard let stream = unsafe opendir(folder) else { return [] }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      // SAFETY: d_name is ended by NUL within the entry, which lives until the next call.
-      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
-
   /// The content of a file that tells what to execute. Refused when it is no regular file, belongs to another user (but
   /// root), or others may write to it.
   package static func readTrusted(_ path: String, limitBytes: Int) throws(SystemError) -> [UInt8] {

@@ -236,12 +236,12 @@ enum FileJobs {
   /// Names of files in a folder of ours and in its folders, with the task id that each was made for.
   static func named(in folder: String) -> [(path: String, task: TaskID)] {
     var found: [(path: String, task: TaskID)] = []
-    for name in entries(folder) {
+    for name in Files.names(in: folder) {
       let path = "\(folder)/\(name)"
       if let id = taskID(name) {
         found.append((path, id))
       } else {
-        for inner in entries(path) {
+        for inner in Files.names(in: path) {
           if let id = taskID(inner) { found.append(("\(path)/\(inner)", id)) }
         }
       }
@@ -255,19 +255,5 @@ enum FileJobs {
       let number = Int64(name[name.index(name.startIndex, offsetBy: 6)..<dot]), number > 0
     else { return nil }
     return TaskID(rawValue: number)
-  }
-
-  private static func entries(_ folder: String) -> [String] {
-    guard let stream = unsafe opendir(folder) else { return [] }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      // SAFETY: d_name is NUL-terminated inside the record that readdir(3) just filled.
-      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
   }
 }

@@ -9,10 +9,6 @@ enum Finalizing {
   /// Results in one batch: bounds how long the first waits for the last.
   static let batchLimit = 256
 
-  /// Decoded content may be so much larger than what came: a few kilobytes can hold terabytes.
-  private static let decodedFactor: Int64 = 1000
-  private static let decodedFloorBytes: Int64 = 64 << 20
-
   static func run(_ orders: [FinalizeOrder]) -> [(TaskID, FinalizeOutcome)] {
     var outcomes: [(TaskID, FinalizeOutcome)] = []
     var checked: [Checked] = []
@@ -150,7 +146,7 @@ enum Finalizing {
     do throws(DecodingFailure) {
       let bytes = try ContentDecoder.decode(
         coding, from: content.descriptor, to: output.raw,
-        limitBytes: max(decodedFloorBytes, content.bytes.multipliedClamped(by: decodedFactor)))
+        limitBytes: ContentDecoder.limitBytes(encodedBytes: content.bytes))
       return (output.take(), bytes)
     } catch {
       try? Files.remove(path)
@@ -224,12 +220,5 @@ enum Finalizing {
         .fileWriteFailed, .transient, domain: "errno", number: Int(error.number),
         detail: "The result could not be made durable: \(error).")
     }
-  }
-}
-
-extension Int64 {
-  fileprivate func multipliedClamped(by factor: Int64) -> Int64 {
-    let (product, overflow) = multipliedReportingOverflow(by: factor)
-    return overflow ? .max : product
   }
 }

@@ -31,7 +31,7 @@ extension SimulatedDaemon {
     case .finalize(let order): finalize(order)
     case .removeFiles(let paths): if world.bug != .filesLeaked { removeFiles(paths) }
     case .foreground: break
-    case .app(let effect): if core.isStillMeant(.app(effect)) { carryOut(effect) }
+    case .app(let effect): carryOut(effect)
     }
   }
 

@@ -1,3 +1,4 @@
+package import FoundationEssentials
 package import TransferCore
 
 /// What a program holds as resume data: it names a part that the daemon keeps, and holds nothing else. The request with
@@ -41,6 +42,11 @@ package struct ResumeTicket: Hashable, Sendable {
     for word in [token.high, token.low, UInt64(bitPattern: received)] { Self.append(word, to: &bytes) }
     Self.append(Self.checksum(bytes[...]), to: &bytes)
     return bytes
+  }
+
+  /// What a program is given for a kept part; nil where the token is not one.
+  package static func data(token: String, received: Int64) -> Data? {
+    ResumeToken(token).map { Data(ResumeTicket(token: $0, received: received).bytes) }
   }
 
   package init(_ bytes: [UInt8]) throws(Fault) {

@@ -18,6 +18,17 @@ private struct LaunchBench {
     commit()
   }
 
+  /// Its one download has ended while the app was away, and the app was started for it.
+  static func launchedOnce() -> LaunchBench {
+    var world = LaunchBench()
+    let ids = world.download()
+    world.leave()
+    world.finish(ids[0])
+    _ = world.orders()
+    world.launched(1)
+    return world
+  }
+
   mutating func commit() {
     for problem in store.apply(bench.core.takeChanges()) { Issue.record("\(problem)") }
     for violation in bench.core.violations() { Issue.record("\(violation)") }
@@ -151,12 +162,7 @@ private struct LaunchBench {
   }
 
   @Test func aHangingAppIsEndedAfterItsGrant() {
-    var world = LaunchBench()
-    let ids = world.download()
-    world.leave()
-    world.finish(ids[0])
-    _ = world.orders()
-    world.launched(1)
+    var world = LaunchBench.launchedOnce()
     world.pass(.seconds(29))
     #expect(world.apps().isEmpty)
     world.pass(.seconds(1))
@@ -172,12 +178,7 @@ private struct LaunchBench {
   }
 
   @Test func anAppThatCollectsAndExitsWithoutAReportIsFine() {
-    var world = LaunchBench()
-    let ids = world.download()
-    world.leave()
-    world.finish(ids[0])
-    _ = world.orders()
-    world.launched(1)
+    var world = LaunchBench.launchedOnce()
     world.attach(1)
     // Its end is heard of before its last words.
     world.exited(1)
@@ -240,12 +241,7 @@ private struct LaunchBench {
   }
 
   @Test func tasksOfAnAppInTheBackgroundWaitForItsBudget() {
-    var world = LaunchBench()
-    let ids = world.download()
-    world.leave()
-    world.finish(ids[0])
-    _ = world.orders()
-    world.launched(1)
+    var world = LaunchBench.launchedOnce()
     world.attach(1)
     world.acknowledgeAll()
     let made = world.bench.command(.enqueue(world.session, [.download()]), peer: PeerID(rawValue: 9))?.accepted.first
@@ -326,12 +322,7 @@ private struct LaunchBench {
   }
 
   @Test func aProcessThatOutlivedTheDaemonIsFoundAgain() {
-    var world = LaunchBench()
-    let ids = world.download()
-    world.leave()
-    world.finish(ids[0])
-    _ = world.orders()
-    world.launched(1)
+    var world = LaunchBench.launchedOnce()
     world = restarted(world)
     #expect(world.bench.take().contains(.app(.find(app: "app", launch: 1, processID: 200))))
     world.bench.handle(.app(.found(app: "app", launch: 1, processID: 200)))
@@ -345,12 +336,7 @@ private struct LaunchBench {
   }
 
   @Test func aProcessThatIsGoneIsNotWaitedFor() {
-    var world = LaunchBench()
-    let ids = world.download()
-    world.leave()
-    world.finish(ids[0])
-    _ = world.orders()
-    world.launched(1)
+    var world = LaunchBench.launchedOnce()
     world = restarted(world)
     world.bench.handle(.app(.found(app: "app", launch: 1, processID: nil)))
     world.pass(.seconds(5))

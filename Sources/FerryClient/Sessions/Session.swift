@@ -170,8 +170,7 @@ public final class Session: Sendable {
     let request = TaskIdentifiersParameters(ids: [receipt.id], producesResumeData: true)
     let result = try await call(.taskCancel(request), TaskIdentifiersResult.self)
     guard result.unknown.isEmpty else { throw FerryError(.taskUnknown, "the daemon has no task \(receipt.id)") }
-    guard let kept = result.kept?.first, let token = ResumeToken(kept.resumeToken) else { return nil }
-    return Data(ResumeTicket(token: token, received: kept.received).bytes)
+    return result.kept?.first.flatMap { ResumeTicket.data(token: $0.resumeToken, received: $0.received) }
   }
 
   /// Stops the tasks until ``resume(_:)`` and keeps what was fetched. One that runs and may not be repeated (a POST

@@ -169,9 +169,7 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
   public var expires: Date? { snapshot.expiresMilliseconds.map(Date.init(wireMilliseconds:)) }
   /// What ``Session/download(resuming:options:)`` needs to go on where this task ended; nil where it cannot be.
   public var resumeData: Data? {
-    snapshot.resumeToken.flatMap(ResumeToken.init).map {
-      Data(ResumeTicket(token: $0, received: snapshot.received).bytes)
-    }
+    snapshot.resumeToken.flatMap { ResumeTicket.data(token: $0, received: snapshot.received) }
   }
 
   /// Nil until the task has finished.
