@@ -10,6 +10,9 @@ package enum KnownSeeds {
 
   package static let all: [Seed] = [
     Seed(seed: 3, events: 1500, reason: found),
+    Seed(
+      seed: 10, events: 4000,
+      reason: "A launch budget that had opened was due without end while a restarted daemon looked for its apps."),
     Seed(seed: 18, events: 1500, reason: found),
     Seed(
       seed: 17, events: 4000,

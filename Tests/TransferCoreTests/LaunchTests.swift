@@ -335,6 +335,13 @@ private struct LaunchBench {
     #expect(world.last?.outcome == .collected)
   }
 
+  /// Else the daemon turns without end until its grace is over.
+  @Test func aBudgetThatOpenedMeanwhileIsNotDueDuringTheGrace() throws {
+    let world = restarted(LaunchBench.launchedOnce(), after: .seconds(61))
+    let due = try #require(world.bench.core.nextDeadline)
+    #expect(due > world.bench.now.boot)
+  }
+
   @Test func aProcessThatIsGoneIsNotWaitedFor() {
     var world = LaunchBench.launchedOnce()
     world = restarted(world)

@@ -66,13 +66,6 @@ package struct AppCell: Hashable, Sendable {
   /// Nothing is known of it any more.
   var isIdle: Bool { record == nil && processes.isEmpty }
 
-  var nextDeadline: BootInstant? {
-    switch (current?.deadline, opensAt) {
-    case (let first?, let second?): min(first, second)
-    case (let first, let second): first ?? second
-    }
-  }
-
   func process(of peer: PeerID) -> Int? { processes.firstIndex { $0.peers.contains(peer) } }
 
   mutating func updateLaunch(_ number: Int64, _ body: (inout LaunchRecord) -> Void) {
@@ -120,15 +113,20 @@ package struct AppTable: Hashable, Sendable {
       dirty.append(id)
     }
     if cells[slot].isIdle { cells.remove(at: slot) }
-    isTurnDue = true
-    let due = cells.compactMap(\.nextDeadline).min()
-    nextDeadline = [due, opensAt].compactMap { $0 }.min()
+    noteTurn()
   }
 
   mutating func setGrace(until moment: BootInstant?) {
     opensAt = moment
+    noteTurn()
+  }
+
+  private mutating func noteTurn() {
     isTurnDue = true
-    nextDeadline = [cells.compactMap(\.nextDeadline).min(), moment].compactMap { $0 }.min()
+    // Before the table opens no app's budget does: a moment that has passed would be due without end.
+    let budgets = cells.compactMap { cell in cell.opensAt.map { max($0, opensAt ?? $0) } }
+    let deadlines = cells.compactMap { $0.current?.deadline }
+    nextDeadline = (budgets + deadlines + [opensAt].compactMap(\.self)).min()
   }
 
   mutating func takeDirty() -> [AppChange] {
