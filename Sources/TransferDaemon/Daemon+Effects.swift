@@ -293,18 +293,19 @@ extension Daemon {
     for id in ids where untoldSet.remove(id) != nil { changed.append(id) }
   }
 
-  /// Tells the states that changed, as they are now; that of one task to all but one client.
+  /// Tells the states that changed, as they are now; that of one task to all but one client. What is not on the disk
+  /// yet is told with its commit: a daemon that died before it would have said what did not happen.
   func tellStates(sparing spared: PeerID? = nil, of sparedTask: TaskID? = nil) {
     guard !changed.isEmpty else { return }
     let ids = changed
     changed.removeAll(keepingCapacity: true)
-    for id in ids {
+    for id in ids where announcing[id] == nil {
       var audience = audience(of: id)
       // Who asked to watch a task is told of its end like any other.
       if id == sparedTask { audience.removeAll { $0 == spared && !hasAsked($0, toWatch: id) } }
       guard !audience.isEmpty, core.tasks[id] != nil else { continue }
       snapshots([id]) { [unowned self] snapshots in
-        guard let snapshot = snapshots.first else { return }
+        guard let snapshot = snapshots.first, announcing[id] == nil else { return }
         for peer in audience { say(.taskState(TaskStateNotice(task: snapshot)), to: peer) }
       }
     }

@@ -43,6 +43,7 @@ extension Daemon {
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
+    passOnReadings()
     submitOpenings()
     passOnGathered()
     tellPassing(now)
@@ -77,7 +78,7 @@ extension Daemon {
     for report in reports {
       switch report {
       case .stored(let outcome): committed(outcome, now, &effects)
-      case .read(let number, let readings): readers.removeValue(forKey: number)?(readings)
+      case .read(let number, let readings): arrivedReadings.append((number, readings))
       case .prepared(let token, let tasks): prepared(token, tasks, now, &effects)
       case .opened(let attempt, let result): openedFiles(attempt, result, now, &effects)
       case .finalized(let work, let folder, let outcomes):
@@ -232,7 +233,6 @@ extension Daemon {
         effects += core.handle(.detailsLoaded(id, nil), at: now)
       }
     }
-    runGated()
     submitNextBatch()
   }
 
@@ -240,6 +240,7 @@ extension Daemon {
     while firstGated < gated.count, gated[firstGated].commit <= lastDurable {
       let effect = gated[firstGated].effect
       firstGated += 1
+      if case .announce(let id, .state) = effect { noteDurable(id) }
       if core.isStillMeant(effect) { carryOut(effect) }
     }
     if firstGated == gated.count {
@@ -252,14 +253,37 @@ extension Daemon {
 
   /// Runs the effects of a tick: those that carry a promise when its commit is durable, and behind those before them.
   func perform(_ effects: [Effect]) {
+    let free = gate(effects)
+    runGated()
+    for effect in free { carryOut(effect) }
+  }
+
+  /// Lines up those that must wait; those that need not.
+  private func gate(_ effects: [Effect]) -> [Effect] {
     let commit = newestCommit
+    var free: [Effect] = []
     for effect in effects {
-      if effect.needsCommit, !isOnRecord(effect), commit > lastDurable || firstGated < gated.count {
-        gated.append((commit, effect))
-      } else {
-        carryOut(effect)
+      guard effect.needsCommit, !isOnRecord(effect), commit > lastDurable || firstGated < gated.count else {
+        free.append(effect)
+        continue
       }
+      gated.append((commit, effect))
+      if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
     }
+    return free
+  }
+
+  private func noteDurable(_ id: TaskID) {
+    guard let count = announcing[id] else { return }
+    announcing[id] = count > 1 ? count - 1 : nil
+  }
+
+  /// Behind the effects of the turn: what they say of a task is older than what is said with the reading.
+  private func passOnReadings() {
+    guard !arrivedReadings.isEmpty else { return }
+    let arrived = arrivedReadings
+    arrivedReadings.removeAll(keepingCapacity: true)
+    for (number, readings) in arrived { readers.removeValue(forKey: number)?(readings) }
   }
 
   /// What stands in a user's folder needs its task's row, and no newer commit than that.
@@ -321,21 +345,36 @@ extension Daemon {
     bridge.detach()
     // What a restart handed over is on its way to the disk, and no client waits for it to be quick.
     let end = BootInstant.now() + .milliseconds(isRestarting ? 5000 : 600)
-    var effects: [Effect] = []
     while BootInstant.now() < end {
       submitNextBatch()
       guard isCommitInFlight || firstGated < gated.count, failedBatch == nil else { break }
       do throws(SystemError) { try loop.wait(until: end) } catch { break }
+      var effects: [Effect] = []
       gatherReports(Self.readClock(randomWord: random.next()), &effects)
       commit()
+      // Nothing new begins; what is promised already is kept.
+      _ = gate(effects)
+      runGated()
     }
+    passOnReadings()
     removeGathered()
     tellStates()
-    for id in peerOrder {
-      say(.goodbye(GoodbyeNotice(reason: isRestarting ? "the daemon restarts" : "the daemon stops")), to: id)
-      _ = peers[id]?.flush()
-    }
+    sayGoodbye()
     if !store.close() { log.write(.warning, "The store did not close in time; it recovers by itself.") }
     log.write(.notice, "ferryd stopped.")
   }
+  /// Clients that read get all that was said to them, at most in ``goodbyeGrace``: bytes of a data task among it.
+  private func sayGoodbye() {
+    for id in peerOrder {
+      say(.goodbye(GoodbyeNotice(reason: isRestarting ? "the daemon restarts" : "the daemon stops")), to: id)
+    }
+    let end = BootInstant.now() + Self.goodbyeGrace
+    flushPeers()
+    while peers.values.contains(where: { $0.unsentBytes > 0 }), BootInstant.now() < end {
+      do throws(SystemError) { try loop.wait(until: end) } catch { return }
+      flushPeers()
+    }
+  }
+
+  private static let goodbyeGrace = Duration.milliseconds(500)
 }

@@ -68,11 +68,15 @@ final class Daemon {
   /// Effects that wait for a commit, in order.
   var gated: [(commit: Int64, effect: Effect)] = []
   var firstGated = 0
+  /// How many announcements of the task's state wait for their commits. A state is told as it is now: only when none
+  /// waits is that on the disk.
+  var announcing: [TaskID: Int] = [:]
   var commits: Int64 = 0
 
   // Work of other threads.
   var readers: [Int64: ([(TaskID, DetailsReading)]) -> Void] = [:]
   var lastReader: Int64 = 0
+  var arrivedReadings: [(reader: Int64, readings: [(TaskID, DetailsReading)])] = []
   /// Reads of details for offers that are on their way: later offers queue behind them.
   var offerReads = 0
   var opening: [AttemptID: Void] = [:]

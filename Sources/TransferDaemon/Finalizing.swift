@@ -28,6 +28,7 @@ enum Finalizing {
         if !folders.contains(folder) { folders.append(folder) }
         outcomes.append((item.order.task, .placed(path: path, bytes: item.bytes, sha256: item.digest)))
       } catch {
+        item.discardDecoded()
         outcomes.append((item.order.task, .failed(error.failure)))
       }
       close(item.descriptor)
@@ -55,6 +56,12 @@ enum Finalizing {
     var bytes: Int64
     /// SHA-256 in hex, where one was required.
     var digest: String?
+
+    /// What was decoded is no result: the next try, or what the part file is kept for, begins with the part file. What
+    /// a destination shows is left to prove that it was placed.
+    func discardDecoded() {
+      if path != order.partPath, !Files.hasSecondName(path) { try? Files.remove(path) }
+    }
   }
 
   /// Length, encoding, digest: nothing wrong gets further than here.
@@ -78,7 +85,7 @@ enum Finalizing {
         content.digest = try matching(expected, content.descriptor)
       } catch {
         close(content.descriptor)
-        if content.path != order.partPath { try? Files.remove(content.path) }
+        content.discardDecoded()
         throw error
       }
     }

@@ -35,6 +35,12 @@ final class Finalization {
     outcomes.append((order.task, .failed(TransferFailure(code, retry, domain: "errno", detail: detail))))
   }
 
+  /// What was decoded is no result.
+  private func fail(_ item: Item, _ code: FailureCode, _ retry: Retryability, _ detail: String) {
+    if item.path != item.order.partPath { world.disk.setName(item.path, nil, at: world.now) }
+    fail(item.order, code, retry, detail)
+  }
+
   private func check(_ order: FinalizeOrder) {
     guard let part = world.disk.names[order.partPath], part.content.length == order.held else {
       return fail(order, .partFileLost, .transient, "The collected bytes are not what they were.")
@@ -57,7 +63,7 @@ final class Finalization {
     }
     if let expected = order.expectedSHA256, world.bug != .digestNotChecked {
       guard world.digest(of: item.inode.content) == expected else {
-        return fail(order, .digestMismatch, .permanent, "The content has another digest.")
+        return fail(item, .digestMismatch, .permanent, "The content has another digest.")
       }
       world.coverage.note(.digestMatched)
       item.digest = expected
@@ -80,9 +86,9 @@ final class Finalization {
     var synced: [Item] = []
     for item in items {
       if world.strikes(.syncError, perMille: 30) {
-        fail(item.order, .fileWriteFailed, .transient, "The disk did not keep the bytes.")
+        fail(item, .fileWriteFailed, .transient, "The disk did not keep the bytes.")
       } else if world.disk.isFull, world.dice.below(2) == 0 {
-        fail(item.order, .noSpace, .transient, "No space left.")
+        fail(item, .noSpace, .transient, "No space left.")
       } else {
         if world.bug != .placedWithoutSync { item.inode.sync(through: item.inode.content.length) }
         synced.append(item)
@@ -98,12 +104,12 @@ final class Finalization {
     }
     let item = items[index]
     if world.strikes(.placeError, perMille: 30) {
-      fail(item.order, .fileWriteFailed, .transient, "The result could not be placed.")
+      fail(item, .fileWriteFailed, .transient, "The result could not be placed.")
     } else if let path = place(item) {
       outcomes.append(
         (item.order.task, .placed(path: path, bytes: item.inode.content.length, sha256: item.digest)))
     } else {
-      fail(item.order, .fileExists, .permanent, "The destination was made by somebody else.")
+      fail(item, .fileExists, .permanent, "The destination was made by somebody else.")
     }
     daemon.onWorker(0...2) { [self] _ in placeNext(index + 1) }
   }

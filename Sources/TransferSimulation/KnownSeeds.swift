@@ -13,6 +13,15 @@ package enum KnownSeeds {
     Seed(
       seed: 10, events: 4000,
       reason: "A launch budget that had opened was due without end while a restarted daemon looked for its apps."),
+    Seed(
+      seed: 40, events: 4000,
+      reason: "A launch whose decision took long to become durable cost the app no delay after its start."),
+    Seed(
+      seed: 46, events: 4000,
+      reason: "An announcement that waited for its commit told a newer state, which was not durable."),
+    Seed(
+      seed: 77, events: 4000,
+      reason: "A failed placement left what it had decoded beside a part file that is kept."),
     Seed(seed: 18, events: 1500, reason: found),
     Seed(
       seed: 17, events: 4000,

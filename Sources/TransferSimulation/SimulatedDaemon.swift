@@ -61,6 +61,7 @@ final class SimulatedDaemon {
   // Work of other threads.
   var readers: [Int64: ([(TaskID, TaskDetails?)]) -> Void] = [:]
   private var lastReader: Int64 = 0
+  private var arrivedReadings: [(reader: Int64, readings: [(TaskID, TaskDetails?)])] = []
   var offerReads = 0
   var opening: Set<AttemptID> = []
   var opened: [AttemptID: OpenedParts] = [:]
@@ -110,6 +111,7 @@ final class SimulatedDaemon {
     effects += core.admit(at: later)
     commit()
     perform(effects)
+    passOnReadings()
     guard !isDead else { return }
     // What it hands over is in a commit on its way, which may be lost like any other.
     if isLast { return world.crashDaemon() }
@@ -156,7 +158,7 @@ final class SimulatedDaemon {
     for report in reports {
       switch report {
       case .stored(let number, let failure, let loaded): committed(number, failure, loaded, now, &effects)
-      case .read(let number, let readings): readers.removeValue(forKey: number)?(readings)
+      case .read(let number, let readings): arrivedReadings.append((number, readings))
       case .prepared(let token, let tasks): effects += handle(.prepared(token, tasks), now)
       case .opened(let attempt, let parts, let failure): tookFiles(attempt, parts, failure, now, &effects)
       case .finalized(let folder, let outcomes):
@@ -316,7 +318,6 @@ final class SimulatedDaemon {
     if core.degraded != nil { effects += handle(.storeChanged(degraded: nil), now) }
     lastDurable = number
     for (id, details) in loaded { effects += handle(.detailsLoaded(id, details), now) }
-    runGated()
     submitNextBatch()
   }
 
@@ -325,9 +326,9 @@ final class SimulatedDaemon {
       firstGated += 1
       let effect = gated[firstGated - 1].effect
       // A state is told as it is now, so it may be newer than this commit: then the announcement behind it tells it.
-      if case .announce(let id, .state) = effect {
-        announcing[id, default: 1] -= 1
-        if announcing[id] == 0 { announcing[id] = nil } else { continue }
+      if case .announce(let id, .state) = effect, let count = announcing[id] {
+        announcing[id] = count > 1 ? count - 1 : nil
+        if count > 1 { continue }
       }
       if core.isStillMeant(effect) { carryOut(effect) }
     }
@@ -341,18 +342,23 @@ final class SimulatedDaemon {
 
   func perform(_ effects: [Effect]) {
     let commit = newestCommit
+    var free: [Effect] = []
     for effect in reordered(effects) {
-      if isDead {
-        noteLostRemoval(effect)
+      guard waits(effect), commit > lastDurable || firstGated < gated.count else {
+        free.append(effect)
         continue
       }
-      if waits(effect), commit > lastDurable || firstGated < gated.count {
-        gated.append((commit, effect))
-        if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
-      } else {
-        carryOut(effect)
-      }
+      gated.append((commit, effect))
+      if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
     }
+    runGated()
+    for effect in free { if isDead { noteLostRemoval(effect) } else { carryOut(effect) } }
+  }
+
+  private func passOnReadings() {
+    let arrived = arrivedReadings
+    arrivedReadings.removeAll()
+    for (number, readings) in arrived where !isDead { readers.removeValue(forKey: number)?(readings) }
   }
 
   /// A removal follows its commit, and dies with the daemon although that commit may be in.

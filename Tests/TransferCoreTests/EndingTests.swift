@@ -150,6 +150,26 @@ import Testing
     #expect(bench.core.runningCount == 0)
   }
 
+  /// The row of a download that can be repeated says nothing of this until it is over.
+  @Test func whatIsCheckedAndPlacedIsHandedOverAsSuch() throws {
+    var bench = Bench()
+    let session = bench.open()
+    let id = try must(bench.add(.download(), to: session))
+    bench.openFiles(id)
+    bench.respond(id, .ok(length: 100, etag: nil), .takeWhole)
+    bench.handle(
+      .ended(bench.attempt(id), .complete(TransferSummary(held: 100, isLengthVerified: true)), requestWasSent: true))
+    _ = bench.core.takeChanges()
+    bench.handle(.drainRequested)
+    #expect(bench.core.drainees.isEmpty)
+    bench.handle(.handedOver)
+    let rows = bench.core.takeChanges().compactMap { change -> TaskEntry? in
+      if case .updateTask(let entry, progress: .some) = change { entry } else { nil }
+    }
+    #expect(rows.map(\.state) == [.finalizing])
+    #expect(rows.map(\.received) == [100])
+  }
+
   @Test func whatMayHaveBeenActedOnIsNotCalledWaiting() throws {
     var bench = Bench()
     let session = bench.open()

@@ -147,6 +147,28 @@ private struct LaunchBench {
     #expect(world.cell?.launches.count == 12)
   }
 
+  /// The disk did not take the decision for a while.
+  @Test func theDelayRunsFromTheStartOfTheProcess() {
+    for starts in [true, false] {
+      var world = LaunchBench()
+      let ids = world.download()
+      world.leave()
+      world.finish(ids[0])
+      #expect(world.orders().map(\.number) == [1])
+      world.pass(.seconds(200))
+      if starts {
+        world.launched(1)
+        world.exited(1, .exited(code: 1))
+      } else {
+        world.bench.handle(.app(.launchFailed(app: "app", launch: 1, detail: "no such file")))
+      }
+      world.pass(.seconds(59))
+      #expect(world.orders().isEmpty)
+      world.pass(.seconds(1))
+      #expect(world.orders().map(\.number) == [2])
+    }
+  }
+
   @Test func aPersonWhoOpensTheAppResetsTheBudget() {
     var world = LaunchBench()
     let ids = world.download()

@@ -66,6 +66,16 @@ package struct AppCell: Hashable, Sendable {
   /// Nothing is known of it any more.
   var isIdle: Bool { record == nil && processes.isEmpty }
 
+  /// When the budget opens; the delay of a process that is being started has not begun.
+  var budgetOpensAt: BootInstant? { current?.phase == .starting ? nil : opensAt }
+
+  /// The delay runs from the deed, however long its decision took to become durable.
+  mutating func beginDelay(_ now: ClockReading) {
+    guard let delay = record?.delay, delay > .zero else { return }
+    record?.lastLaunchAt = now.wall
+    opensAt = now.boot + delay
+  }
+
   func process(of peer: PeerID) -> Int? { processes.firstIndex { $0.peers.contains(peer) } }
 
   mutating func updateLaunch(_ number: Int64, _ body: (inout LaunchRecord) -> Void) {
@@ -124,7 +134,7 @@ package struct AppTable: Hashable, Sendable {
   private mutating func noteTurn() {
     isTurnDue = true
     // Before the table opens no app's budget does: a moment that has passed would be due without end.
-    let budgets = cells.compactMap { cell in cell.opensAt.map { max($0, opensAt ?? $0) } }
+    let budgets = cells.compactMap { cell in cell.budgetOpensAt.map { max($0, opensAt ?? $0) } }
     let deadlines = cells.compactMap { $0.current?.deadline }
     nextDeadline = (budgets + deadlines + [opensAt].compactMap(\.self)).min()
   }

@@ -61,7 +61,7 @@ extension Core {
 
   /// The delay is over: with nothing to launch the next launch is free again.
   private mutating func openBudget(_ id: String, _ now: ClockReading) {
-    guard let opensAt = apps[id]?.opensAt, opensAt <= now.boot, apps.opensAt == nil else { return }
+    guard let opensAt = apps[id]?.budgetOpensAt, opensAt <= now.boot, apps.opensAt == nil else { return }
     let isWanted = !wanted(id).isEmpty
     apps.update(id, isStored: true) { cell in
       cell.opensAt = nil
@@ -91,11 +91,9 @@ extension Core {
     let number = record.lastLaunch + 1
     let policy = configuration.launches
     apps.update(id, isStored: true) { cell in
-      let delay = policy.delay(after: record.delay)
       cell.record?.lastLaunch = number
-      cell.record?.delay = delay
-      cell.record?.lastLaunchAt = now.wall
-      cell.opensAt = now.boot + delay
+      cell.record?.delay = policy.delay(after: record.delay)
+      cell.beginDelay(now)
       cell.current = ActiveLaunch(
         number: number, phase: process == nil ? .starting : .running,
         server: process.map(\.launch) ?? number, parts: [ActiveLaunch.Part(session: wanted.session)],
@@ -156,6 +154,7 @@ extension Core {
     apps.update(id, isStored: true) { cell in
       cell.current?.phase = .running
       cell.current?.deadline = grantEnd
+      cell.beginDelay(now)
       // It may have connected before this was told.
       if let index = cell.processes.firstIndex(where: { $0.launch == launch }) {
         cell.processes[index].processID = processID
@@ -175,6 +174,7 @@ extension Core {
     }
     apps.update(id, isStored: true) { cell in
       cell.current = nil
+      cell.beginDelay(now)
       cell.updateLaunch(launch) {
         $0.outcome = .startFailed
         $0.detail = detail
@@ -358,6 +358,7 @@ extension Core {
       } else {
         cell.processes.append(AppProcess(processID: processID, presence: .background, launch: launch))
       }
+      if cell.launches.contains(where: { $0.number == launch && $0.startedAt == nil }) { cell.beginDelay(now) }
       cell.updateLaunch(launch) {
         $0.startedAt = $0.startedAt ?? now.wall
         $0.processID = processID

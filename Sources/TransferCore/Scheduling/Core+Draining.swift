@@ -34,5 +34,9 @@ extension Core {
       touch(id, progress: true)
       line(up: id, now)
     }
+    // What is all here is checked and placed by the next daemon, and not fetched again.
+    var whole: [TaskID] = []
+    tasks.forEach { if $0.entry.state == .finalizing { whole.append($0.entry.id) } }
+    for id in whole { touch(id, progress: true) }
   }
 }
