@@ -344,7 +344,8 @@ extension Daemon {
       return send(needed.first.flatMap { snapshot($0, core.residentDetails($0), hasMetrics: hasMetrics) })
     }
     offerReads += 1
-    read(needed) { [unowned self] readings in
+    // A result without its file would be none: it waits until the store can be read.
+    read(needed, patiently: true) { [unowned self] readings in
       offerReads -= 1
       // It may have been acknowledged by the client's earlier connection meanwhile.
       guard core.isStillMeant(.offer(peer, record)) else { return }
@@ -372,18 +373,11 @@ extension Daemon {
     if missing.isEmpty {
       return body(ids.compactMap { snapshot($0, core.residentDetails($0), isFull: isFull) })
     }
-    read(missing) { [unowned self] readings in
+    read(missing, patiently: false) { [unowned self] readings in
       var loaded: [TaskID: TaskDetails] = [:]
       for (id, reading) in readings { loaded[id] = reading.details }
       body(ids.compactMap { snapshot($0, core.residentDetails($0) ?? loaded[$0], isFull: isFull) })
     }
-  }
-
-  private func read(_ ids: [TaskID], then body: @escaping ([(TaskID, DetailsReading)]) -> Void) {
-    lastReader += 1
-    let number = lastReader
-    readers[number] = body
-    store.read(ids) { [mailbox] readings in mailbox.post(.read(number, readings)) }
   }
 }
 

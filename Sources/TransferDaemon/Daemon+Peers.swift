@@ -310,8 +310,20 @@ extension Daemon {
       result: TaskIdentifiersResult(
         ids: known.map(\.rawValue), unknown: ids.filter { core.tasks[$0] == nil }.map(\.rawValue)))
     // The present state follows the answer, so that nothing can happen unseen between a question and the watching.
-    snapshots(known) { [unowned self] snapshots in
-      for snapshot in snapshots { say(.taskState(TaskStateNotice(task: snapshot)), to: peer.id) }
+    newWatches.append((peer.id, known))
+  }
+
+  /// Behind the effects of the turn; a state that is not on the disk yet is told with its commit.
+  func tellPresentStates() {
+    guard !newWatches.isEmpty else { return }
+    let watches = newWatches
+    newWatches.removeAll(keepingCapacity: true)
+    for (peer, ids) in watches {
+      snapshots(ids) { [unowned self] snapshots in
+        for snapshot in snapshots where announcing[TaskID(rawValue: snapshot.id)] == nil {
+          say(.taskState(TaskStateNotice(task: snapshot)), to: peer)
+        }
+      }
     }
   }
 

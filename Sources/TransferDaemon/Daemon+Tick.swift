@@ -44,6 +44,7 @@ extension Daemon {
     commit()
     perform(effects)
     passOnReadings()
+    tellPresentStates()
     submitOpenings()
     passOnGathered()
     tellPassing(now)
@@ -61,7 +62,8 @@ extension Daemon {
 
   private var nextDeadline: BootInstant? {
     [
-      core.nextDeadline, engine.nextDeadline, retryCommitAt, nextCommitAt, nextProgress, nextPassing, listensAgainAt,
+      core.nextDeadline, engine.nextDeadline, retryCommitAt, retryReadsAt, nextCommitAt, nextProgress, nextPassing,
+      listensAgainAt,
       idleDeadline, restsAt, discards.nextTry, restartDue,
     ]
     .compactMap {
@@ -78,7 +80,7 @@ extension Daemon {
     for report in reports {
       switch report {
       case .stored(let outcome): committed(outcome, now, &effects)
-      case .read(let number, let readings): arrivedReadings.append((number, readings))
+      case .read(let number, let reading): arrivedReadings.append((number, reading))
       case .prepared(let token, let tasks): prepared(token, tasks, now, &effects)
       case .opened(let attempt, let result): openedFiles(attempt, result, now, &effects)
       case .finalized(let work, let folder, let outcomes):
@@ -101,6 +103,7 @@ extension Daemon {
         submit(batch)
       }
     }
+    retryReads(now)
   }
 
   private func gatherEngine(_ now: ClockReading, _ effects: inout [Effect]) {
@@ -204,11 +207,7 @@ extension Daemon {
     commits = outcome.commits
     for text in outcome.rejected { log.write(.error, "A change contradicted what is stored and was left out: \(text)") }
     if let failure = outcome.failure {
-      if failure.kind == .corrupt {
-        // Opening it again rebuilds it from what can be read; the supervisor starts us at once.
-        log.write(.error, "The database is damaged: \(failure.message). Starting again from what can be read.")
-        abort()
-      }
+      recover(from: failure)
       // Nothing is lost: the batch is tried again until it is in, and what depends on it waits.
       failedBatch = submitted
       retryCommitAt = now.boot + .seconds(1)
@@ -224,15 +223,7 @@ extension Daemon {
     FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
-    for (id, reading) in outcome.loaded {
-      switch reading {
-      case .details(let details): effects += core.handle(.detailsLoaded(id, details), at: now)
-      case .missing: effects += core.handle(.detailsLoaded(id, nil), at: now)
-      case .unreadable(let row):
-        log.write(.error, "Task \(id) cannot be read and is set aside: \(row.reason)")
-        effects += core.handle(.detailsLoaded(id, nil), at: now)
-      }
-    }
+    loaded(outcome.loaded, of: submitted.loads, now, &effects)
     submitNextBatch()
   }
 
@@ -276,14 +267,6 @@ extension Daemon {
   private func noteDurable(_ id: TaskID) {
     guard let count = announcing[id] else { return }
     announcing[id] = count > 1 ? count - 1 : nil
-  }
-
-  /// Behind the effects of the turn: what they say of a task is older than what is said with the reading.
-  private func passOnReadings() {
-    guard !arrivedReadings.isEmpty else { return }
-    let arrived = arrivedReadings
-    arrivedReadings.removeAll(keepingCapacity: true)
-    for (number, readings) in arrived { readers.removeValue(forKey: number)?(readings) }
   }
 
   /// What stands in a user's folder needs its task's row, and no newer commit than that.

@@ -12,7 +12,7 @@ final class Daemon {
   /// Facts that other threads report to the loop.
   enum Report: Sendable {
     case stored(StoreThread.Outcome)
-    case read(Int64, [(TaskID, DetailsReading)])
+    case read(Int64, StoreThread.Reading)
     case prepared(RequestToken, [PreparedTask])
     case opened(AttemptID, Swift.Result<FileJobs.Opened, FileJobs.FileFailure>)
     case finalized(FileWorkers.Work, String, [(TaskID, FinalizeOutcome)])
@@ -46,6 +46,8 @@ final class Daemon {
   var lastPeer: Int64 = 0
   var watchersOfAll: [PeerID] = []
   var watchers: [TaskID: [PeerID]] = [:]
+  /// Who began to watch in this turn, and what.
+  var newWatches: [(peer: PeerID, tasks: [TaskID])] = []
   var unflushed: [PeerID] = []
 
   // Commits.
@@ -74,9 +76,13 @@ final class Daemon {
   var commits: Int64 = 0
 
   // Work of other threads.
-  var readers: [Int64: ([(TaskID, DetailsReading)]) -> Void] = [:]
+  var readers: [Int64: Reader] = [:]
   var lastReader: Int64 = 0
-  var arrivedReadings: [(reader: Int64, readings: [(TaskID, DetailsReading)])] = []
+  var arrivedReadings: [(reader: Int64, reading: StoreThread.Reading)] = []
+  /// What the store could not be asked, and when it is asked again.
+  var unansweredReaders: [Int64] = []
+  var unansweredLoads: [TaskID] = []
+  var retryReadsAt: BootInstant?
   /// Reads of details for offers that are on their way: later offers queue behind them.
   var offerReads = 0
   var opening: [AttemptID: Void] = [:]

@@ -18,13 +18,19 @@ final class StoreThread {
     var isEmpty: Bool { changes.isEmpty && loads.isEmpty && parts.settled.isEmpty }
   }
 
+  /// Details of each task that was asked for, or why none can be read now.
+  enum Reading: Sendable {
+    case details([(TaskID, DetailsReading)])
+    case failed(StoreError)
+  }
+
   struct Outcome: Sendable {
     var number: Int64
     /// Nil when the changes are durable.
     var failure: StoreError?
     /// Changes that contradicted the stored state and were left out, each with its reason.
     var rejected: [String] = []
-    var loaded: [(TaskID, DetailsReading)] = []
+    var loaded = Reading.details([])
     var commits: Int64 = 0
   }
 
@@ -82,7 +88,7 @@ final class StoreThread {
   }
 
   /// Reads details for a client's question; behind all batches that were submitted before.
-  func read(_ ids: [TaskID], then report: @escaping @Sendable ([(TaskID, DetailsReading)]) -> Void) {
+  func read(_ ids: [TaskID], then report: @escaping @Sendable (Reading) -> Void) {
     let owner = owner
     worker.submit { report(Self.read(ids, owner.store)) }
   }
@@ -106,18 +112,14 @@ final class StoreThread {
     return worker.stop(waitingAtMostNanoseconds: 700_000_000)
   }
 
-  private static func read(_ ids: [TaskID], _ store: TransferStore) -> [(TaskID, DetailsReading)] {
-    guard !ids.isEmpty else { return [] }
-    guard let readings = try? details(ids, store) else {
-      let row = QuarantinedRow(table: "task", rowID: 0, reason: "the store cannot be read")
-      return ids.map { ($0, .unreadable(row)) }
+  private static func read(_ ids: [TaskID], _ store: TransferStore) -> Reading {
+    guard !ids.isEmpty else { return .details([]) }
+    do throws(StoreError) {
+      try reach("store.read")
+      return .details(Array(zip(ids, try store.details(ids))))
+    } catch {
+      return .failed(error)
     }
-    return Array(zip(ids, readings))
-  }
-
-  private static func details(_ ids: [TaskID], _ store: TransferStore) throws(StoreError) -> [DetailsReading] {
-    try reach("store.read")
-    return try store.details(ids)
   }
 
   /// One change of a batch contradicts the stored state: the others must not be lost for it.

@@ -199,6 +199,48 @@ final class SmallFilesystem {
     try #require(result.status == .exited(code: 0), "\(result.errors)")
   }
 
+  /// The disk fails a read now and then: that is no damaged record.
+  @Test func aReadThatFailsForAWhileLosesNothing() throws {
+    let server = try ContentServer()
+    defer { server.stop() }
+    let content = GeneratedContent(length: 50_000, seed: 3)
+    for number in 1...3 { server.put("/\(number)", content) }
+    let home = try DaemonHome()
+    var daemon = try home.startForeground()
+    var client = try home.connect()
+    let session = try client.open("s")
+    for number in 1...3 {
+      var specification = WireTaskSpecification(kind: "download", url: server.url("/\(number)"))
+      specification.isSuspended = true
+      _ = try client.enqueue(specification, in: session)
+    }
+    func restart() throws {
+      daemon.signal(SIGTERM)
+      try daemon.wait()
+      daemon = try home.startForeground(["FERRY_FAULT": "store.read:1:EIO,store.read:2:EIO"])
+      client = try home.connect()
+    }
+    // Plans are read when their tasks begin.
+    try restart()
+    _ = try client.open("s", attach: false)
+    _ = try client.call(.taskResume(TaskIdentifiersParameters(ids: [1, 2, 3])), TaskIdentifiersResult.self)
+    for id in 1...3 { #expect(try client.waitForEnd(of: Int64(id)).state == "succeeded") }
+    #expect(daemon.errorText.contains("fault point"), "the fault was met")
+    // Results are read when somebody comes for them.
+    try restart()
+    _ = try client.open("s")
+    for _ in 1...3 {
+      let file = try client.delivery()
+      #expect(file.kind == "file")
+      expectContent(file.task?.file, content)
+      try client.acknowledge([file.number], in: session)
+      let end = try client.delivery()
+      #expect(end.kind == "completion")
+      try client.acknowledge([end.number], in: session)
+    }
+    #expect(daemon.errorText.contains("fault point"), "the fault was met")
+  }
+
   struct Damage: CustomTestStringConvertible, Sendable {
     var statement: String
     /// The row of the task itself is lost; else only its details are.

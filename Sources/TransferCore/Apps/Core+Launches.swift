@@ -372,7 +372,10 @@ extension Core {
   private mutating func giveUpSearch(_ id: String, _ current: ActiveLaunch, _ now: ClockReading) {
     guard let cell = apps[id], let command = cell.record?.registration.command,
       let launch = cell.launches.last(where: { $0.number == current.number })
-    else { return }
+    else {
+      // Nothing says what was looked for; its deadline must not stay due.
+      return apps.update(id) { $0.current = nil }
+    }
     if launch.startedAt == nil, current.parts.contains(where: { reasonToLaunch($0.session) != nil }) {
       // The daemon ended between the decision and the deed: it is the same launch still.
       apps.update(id) {
