@@ -314,7 +314,6 @@ final class FaultRun {
 
   private func take(_ notice: DeliveryNotice, _ client: ProtocolClient) throws {
     if acknowledged.contains(notice.number) { note("delivery \(notice.number) came after its acknowledgement") }
-    if notice.kind == "finishEvents" { heardFinish = true }
     let item = notice.task.flatMap { self.item($0) }
     if let task = notice.task, let item {
       // The receipt was lost; this says the same.
@@ -331,6 +330,7 @@ final class FaultRun {
     if notice.kind == "completion", let item { perhapsSettled.insert(item) }
     try client.acknowledge([notice.number], in: session)
     acknowledged.insert(notice.number)
+    if notice.kind == "finishEvents" { heardFinish = true }
     if notice.kind == "completion", let item { settled.insert(item) }
   }
 
@@ -370,17 +370,24 @@ final class FaultRun {
     client = nil
     // A removal that failed is the successor's; else a moment is enough.
     awaitNothingLeft(seconds: fault.kind == .stop ? 10 : 1)
-    if !leftBehind.isEmpty {
-      try stopDaemon()
+    try stopDaemon()
+    if try !leftBehind.isEmpty || Self.isSuccessors(rows()) {
       isFaulty = false
       try keepDaemon()
       awaitNothingLeft(seconds: 10)
+      let end = Deadline(seconds: 10)
+      while try Self.isSuccessors(rows()), !end.isOver { _ = poll(nil, 0, 50) }
+      try stopDaemon()
     }
     for file in leftBehind { note("left behind: \(file)") }
-    try stopDaemon()
-    let rows = try Self.rows(home.path + "/ferry.sqlite")
-    if rows != "0 0 0 0 0" { note("rows left (tasks, plans, progresses, deliveries, leftovers): \(rows)") }
+    let rows = try rows()
+    if rows.contains(where: { $0 != 0 }) {
+      note("rows left (tasks, plans, progresses, deliveries, leftovers): \(rows)")
+    }
   }
+
+  /// Nothing but files that are still to be removed.
+  private static func isSuccessors(_ rows: [Int]) -> Bool { rows.dropLast().allSatisfy { $0 == 0 } && rows.last != 0 }
 
   private var leftBehind: [String] { work.faultsInFolder(succeeded: succeeded) + home.ownFiles() }
 
@@ -398,14 +405,16 @@ final class FaultRun {
     self.daemon = nil
   }
 
-  private static func rows(_ path: String) throws -> String {
+  private func rows() throws -> [Int] {
     let script = """
       import sqlite3, sys
       c = sqlite3.connect(sys.argv[1])
       print(*[c.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
               for t in ("task", "task_plan", "task_progress", "delivery", "leftover")])
       """
-    let result = try Shell.output("/usr/bin/python3", ["-c", script, path])
-    return result.output.split(separator: "\n").first.map { String($0) } ?? result.errors
+    let result = try Shell.output("/usr/bin/python3", ["-c", script, home.path + "/ferry.sqlite"])
+    let rows = result.output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+    if rows.count != 5 { note("the rows cannot be counted: \(result.errors)") }
+    return rows
   }
 }
