@@ -19,6 +19,8 @@ let package = Package(
     .executableTarget(name: "UpdateFeed", dependencies: ferry),
     .executableTarget(name: "PhotoUploader", dependencies: ferry),
     .executableTarget(name: "MapPacks", dependencies: life),
+    .target(name: "Catalogue", dependencies: ferry),
+    .testTarget(name: "CatalogueTests", dependencies: ["Catalogue"] + ferry),
     .testTarget(
       name: "CompatibilityTests",
       dependencies: [

@@ -32,13 +32,7 @@
         $0.received = notice.offset
         if let expected = notice.expected { $0.expectedToReceive = expected }
       }
-      guard let download = task as? URLSessionDownloadTask else { return }
-      post(task) { owner, delegates in
-        task.fields.withLock { $0.reportedReceived = notice.offset }
-        delegates.download?.urlSession(
-          owner, downloadTask: download, didResumeAtOffset: notice.offset,
-          expectedTotalBytes: notice.expected ?? NSURLSessionTransferSizeUnknown)
-      }
+      post(task) { self.reportResumption(of: task, at: notice.offset, $0, $1) }
     }
 
     func responded(_ task: URLSessionTask, _ wire: WireResponse) {

@@ -83,8 +83,10 @@
       of task: URLSessionTask, _ snapshot: TaskSnapshot, _ owner: URLSession, _ delegates: Delegates
     ) {
       guard let delegate = delegates.task, !task.fields.withLock({ $0.isCompleted }) else { return }
-      delegate.urlSession(
-        owner, task: task, didFinishCollecting: URLSessionTaskMetrics(snapshot, original: task.originalRequest))
+      let start = Date(timeIntervalSince1970: Double(snapshot.createdMilliseconds) / 1000)
+      let end = snapshot.finishedMilliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) } ?? start
+      let metrics = URLSessionTaskMetrics(snapshot.metrics ?? WireMetrics(), of: task, from: start, to: end)
+      delegate.urlSession(owner, task: task, didFinishCollecting: metrics)
     }
   }
 #endif

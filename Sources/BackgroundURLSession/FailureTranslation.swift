@@ -37,8 +37,13 @@
     }
 
     /// The error of a transfer in this process.
-    static func error(of failure: TransferFailure, url: URL?) -> URLError {
-      make(urlErrorCode(of: failure.code), failure.detail, url: url)
+    static func error(of failure: TransferFailure, url: URL?, resumeData: Data?) -> URLError {
+      make(urlErrorCode(of: failure.code), failure.detail, url: url, also: holding(resumeData))
+    }
+
+    /// What a new download needs to go on from one, as an error's `userInfo` holds it.
+    private static func holding(_ resumeData: Data?) -> [String: Any] {
+      resumeData.map { [NSURLSessionDownloadTaskResumeData: $0] } ?? [:]
     }
 
     /// A failed or cancelled task's error; nil for one that succeeded.
@@ -54,13 +59,11 @@
       guard failure.code != "cancelled" else { return cancellation(of: task) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
       return make(
-        code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: resumeData(of: task))
+        code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: holding(resumeData(of: task)))
     }
 
-    /// What a new download needs to go on from this one, as an error's `userInfo` holds it.
-    private static func resumeData(of task: TaskSnapshot) -> [String: Any] {
-      let data = task.resumeToken.flatMap { ResumeTicket.data(token: $0, received: task.received) }
-      return data.map { [NSURLSessionDownloadTaskResumeData: $0] } ?? [:]
+    private static func resumeData(of task: TaskSnapshot) -> Data? {
+      task.resumeToken.flatMap { ResumeTicket.data(token: $0, received: task.received) }
     }
 
     /// The error of a request that the daemon refused.
@@ -82,11 +85,13 @@
       return make(code, refusal.message, url: url)
     }
 
-    static func cancellation(url: URL?) -> URLError { make(.cancelled, "cancelled", url: url) }
+    static func cancellation(url: URL?, resumeData: Data? = nil) -> URLError {
+      make(.cancelled, "cancelled", url: url, also: holding(resumeData))
+    }
 
     /// With the reason where it was the person who ended the app (apple-api 1.6, force quit).
     private static func cancellation(of task: TaskSnapshot) -> URLError {
-      let error = make(.cancelled, "cancelled", url: URL(string: task.url), also: resumeData(of: task))
+      let error = cancellation(url: URL(string: task.url), resumeData: resumeData(of: task))
       guard task.cancelCause == CancelCause.forceQuit.rawValue else { return error }
       var userInfo = error.userInfo
       userInfo[NSURLErrorBackgroundTaskCancelledReasonKey] =

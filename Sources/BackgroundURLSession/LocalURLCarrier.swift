@@ -33,7 +33,7 @@
     func resume() { go { $0.isPaused = false } }
     func takeMore() { go { $0.isHeld = false } }
     func prioritize(_ priority: Float) {}
-    func cancel() { queue.async { self.end(FailureTranslation.cancellation(url: self.request.url)) } }
+    func cancel(keepsPart: Bool) { queue.async { self.end(FailureTranslation.cancellation(url: self.request.url)) } }
     func release() { spool?.remove() }
 
     private func go(_ change: @escaping @Sendable (LocalURLCarrier) -> Void) {

@@ -50,6 +50,7 @@
         kind: run.order.kind == .download ? .download : .data, request: RequestTranslation.transfer(request),
         origin: origin)
       draft.statusRule = .any
+      draft.resumeToken = run.order.resumeToken
       let resource = Self.duration(configuration.timeoutIntervalForResource) ?? .seconds(604_800)
       let seconds =
         request.timeoutInterval == RequestTranslation.unsetTimeoutSeconds
@@ -100,8 +101,8 @@
     func takeMore() { tell(home.takeMore) }
     func prioritize(_ priority: Float) { tell { home.prioritize($0, Self.priority(priority)) } }
 
-    func cancel() {
-      if let transfer = transfer.withLock({ $0 }) { return home.cancel(transfer) }
+    func cancel(keepsPart: Bool) {
+      if let transfer = transfer.withLock({ $0 }) { return home.cancel(transfer, keepsPart: keepsPart) }
       run.ended(FailureTranslation.cancellation(url: request.url), file: nil)
     }
 
@@ -125,8 +126,7 @@
       run.progressed(received: run.order.kind == .download ? received : nil, sent: sent)
     }
 
-    /// Nothing of a transfer outlives it here.
-    func transferResumed(at offset: Int64) {}
+    func transferResumed(at offset: Int64, of total: Int64?) { run.resumed(at: offset, of: total) }
 
     func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest) {
       guard let response = RequestTranslation.response(head), let task = run.task,
@@ -155,12 +155,18 @@
 
     func transferAwaitsConnectivity() { run.awaitsConnectivity() }
 
-    func transferEnded(_ ending: LocalEnding) {
+    func transferEnded(_ ending: LocalEnding, _ metrics: MetricsLog) {
       let url = run.task?.currentRequest?.url
+      let resumeData = ending.keptPart.map { ResumableDownloads.shared.keep($0, of: run.task?.originalRequest) }
       switch ending {
-      case .succeeded(let file): run.ended(nil, file: file.map { URL(fileURLWithPath: $0, isDirectory: false) })
-      case .failed(let failure): run.ended(FailureTranslation.error(of: failure, url: url), file: nil)
-      case .cancelled: run.ended(FailureTranslation.cancellation(url: url), file: nil)
+      case .succeeded(let file):
+        run.ended(nil, file: file.map { URL(fileURLWithPath: $0, isDirectory: false) }, metrics)
+      case .failed(let failure, _) where failure.code == .invalidRequest && run.order.resumeToken != nil:
+        run.ended(ResumableDownloads.refusal(failure.detail), file: nil, metrics)
+      case .failed(let failure, _):
+        run.ended(FailureTranslation.error(of: failure, url: url, resumeData: resumeData), file: nil, metrics)
+      case .cancelled:
+        run.ended(FailureTranslation.cancellation(url: url, resumeData: resumeData), file: nil, metrics)
       }
     }
   }

@@ -67,14 +67,18 @@
     // MARK: Making tasks
 
     func makeTask<Made: URLSessionTask>(_ make: Maker<Made>, _ order: TaskOrder) -> Made {
-      let task = addTask(make, order, TaskRun(session: self, order: order))
+      var order = order
+      let refusal = order.complete()
+      let task = addTask(make, order, refusal, TaskRun(session: self, order: order))
       let (owner, delegates) = audience
       let chosen = order.delegate.map { Delegates($0) } ?? delegates
       if let owner { chosen.task?.urlSession(owner, didCreateTask: task) }
       return task
     }
 
-    private func addTask<Made: URLSessionTask>(_ make: Maker<Made>, _ order: TaskOrder, _ run: TaskRun) -> Made {
+    private func addTask<Made: URLSessionTask>(
+      _ make: Maker<Made>, _ order: TaskOrder, _ refusal: URLError?, _ run: TaskRun
+    ) -> Made {
       let number: Int? = state.withLock { state in
         guard !state.isInvalidated else { return nil }
         state.lastNumber += 1
@@ -85,7 +89,7 @@
       fields.originalRequest = order.request
       fields.currentRequest = order.request.map { RequestTranslation.effective($0, configuration) }
       fields.expectedToSend = order.bodyBytes
-      fields.refusal = order.refusal
+      fields.refusal = refusal
       fields.delegate = order.delegate
       fields.run = run
       let task = make(self, fields)
@@ -103,8 +107,14 @@
     func cancel(_ task: URLSessionTask) { task.fields.withLock { $0.run }?.cancel() }
 
     func cancel(_ task: URLSessionTask, byProducingResumeData handler: @escaping @Sendable (Data?) -> Void) {
-      queue.append { handler(nil) }
+      let run: TaskRun? = task.fields.withLock { fields in
+        guard task is URLSessionDownloadTask, !fields.isCompleted, !fields.isCanceling else { return nil }
+        fields.isCanceling = true
+        return fields.run
+      }
+      if let run { return run.cancel(producing: handler) }
       task.cancel()
+      queue.append { handler(nil) }
     }
 
     func update(_ task: URLSessionTask, _ change: TaskUpdate) {
@@ -115,8 +125,31 @@
     }
 
     func convert(_ task: URLSessionTask, _ disposition: URLSession.ResponseDisposition) {
-      Diagnostics.log("a data task cannot become a download or a stream here; it is cancelled")
-      task.cancel()
+      guard disposition == .becomeDownload, let dataTask = task as? URLSessionDataTask else {
+        Diagnostics.log("a data task cannot become a stream here; it is cancelled")
+        return task.cancel()
+      }
+      let number = state.withLock { state in
+        state.lastNumber += 1
+        return state.lastNumber
+      }
+      let fields = task.fields.withLock { fields in
+        fields.isCompleted = true
+        defer { fields.run = nil }
+        return fields.ofDownload(numbered: number)
+      }
+      let download = URLSessionDownloadTask(session: self, fields: fields)
+      state.withLock {
+        $0.tasks[task.taskIdentifier] = nil
+        $0.tasks[number] = download
+      }
+      fields.run?.goesOn(as: download)
+      // Before the task's turns that wait for this decision.
+      queue.append {
+        let (owner, delegates) = self.audience
+        let data = fields.delegate.map { Delegates($0) }?.data ?? delegates.data
+        if let owner { data?.urlSession(owner, dataTask: dataTask, didBecome: download) }
+      }
     }
 
     // MARK: The end
@@ -154,14 +187,23 @@
   }
 
   extension TaskOrder {
-    /// Why the task cannot be carried out in this process; told when it is resumed.
-    var refusal: URLError? {
-      if resumeData != nil {
-        let code: URLError.Code = kind == .download ? .cannotWriteToFile : .cannotOpenFile
-        return FailureTranslation.make(
-          code, "Resume data can be used in background sessions only: this process keeps no parts of transfers.")
+    /// Adds what resume data stands for. Returns why the task cannot be carried out in this process, which is told when
+    /// it is resumed.
+    mutating func complete() -> URLError? {
+      guard let resumeData else {
+        return request?.url == nil ? FailureTranslation.make(.badURL, "The request has no URL.") : nil
       }
-      return request?.url == nil ? FailureTranslation.make(.badURL, "The request has no URL.") : nil
+      guard kind == .download else {
+        return FailureTranslation.make(.cannotOpenFile, "There is no resume data for uploads yet.")
+      }
+      do throws(ResumeTicket.Fault) {
+        let token = try ResumeTicket([UInt8](resumeData)).token
+        resumeToken = token
+        request = ResumableDownloads.shared.request(of: token)
+        return request == nil ? ResumableDownloads.refusal("this process keeps no such part") : nil
+      } catch {
+        return ResumableDownloads.refusal(error.words)
+      }
     }
 
     /// Bytes to send; −1 while unknown.

@@ -1,57 +1,29 @@
 #if !canImport(Darwin)
   internal import Foundation
-  public import FoundationNetworking
+  internal import FoundationNetworking
   internal import Synchronization
-
-  /// A program's own way to answer requests, for tests and for schemes of its own.
-  ///
-  /// Name a subclass in ``URLSessionConfiguration/protocolClasses``, or register it for ``URLSession/shared``. It
-  /// overrides `canInit(with:)`, `canonicalRequest(for:)`, `startLoading()` and `stopLoading()`, and tells its `client`
-  /// of the response, the bytes and the end, in that order and on any thread. `startLoading()` and `stopLoading()` are
-  /// called on a queue of the request's own. Background sessions never ask it.
-  open class URLProtocol: FoundationNetworking.URLProtocol {
-    private static let registered = Mutex<[FoundationNetworking.URLProtocol.Type]>([])
-
-    /// ``URLSession/shared`` asks `protocolClass` before those that were registered earlier. False for a class that is
-    /// no URLProtocol.
-    open override class func registerClass(_ protocolClass: AnyClass) -> Bool {
-      guard let type = protocolClass as? FoundationNetworking.URLProtocol.Type else { return false }
-      registered.withLock { known in
-        if !known.contains(where: { $0 == type }) { known.append(type) }
-      }
-      return true
-    }
-
-    /// Takes ``registerClass(_:)`` back, for requests that begin later.
-    open override class func unregisterClass(_ protocolClass: AnyClass) {
-      registered.withLock { known in known.removeAll { $0 == protocolClass } }
-    }
-
-    /// The latest first.
-    static var classesOfShared: [FoundationNetworking.URLProtocol.Type] { registered.withLock { $0.reversed() } }
-  }
 
   /// Has a `URLProtocol` answer.
   final class ProtocolCarrier: NSObject, Carrier, URLProtocolClient, @unchecked Sendable {
-    typealias Answering = FoundationNetworking.URLProtocol
-
     private let run: TaskRun
     private let request: URLRequest
-    private let type: Answering.Type
+    private let type: URLProtocol.Type
     private let queue = DispatchQueue(label: "URLProtocol")
     /// Touched on the queue only.
-    private var answering: Answering?
+    private var answering: URLProtocol?
     private let isOver = Atomic(false)
+    private let isRedirected = Atomic(false)
     private let spool: Spool?
 
     /// Nil: no class of the session wants the request.
     static func wanting(_ request: URLRequest, for run: TaskRun) -> ProtocolCarrier? {
-      let named = (run.session.configuration.protocolClasses ?? []).compactMap { $0 as? Answering.Type }
+      let named = (run.session.configuration.protocolClasses ?? []).compactMap { $0 as? URLProtocol.Type }
       let classes = run.session.isShared ? URLProtocol.classesOfShared + named : named
-      return classes.first { $0.canInit(with: request) }.map { ProtocolCarrier(run, request, $0) }
+      guard let task = run.task else { return nil }
+      return classes.first { $0.canInit(with: task) }.map { ProtocolCarrier(run, request, $0) }
     }
 
-    private init(_ run: TaskRun, _ request: URLRequest, _ type: Answering.Type) {
+    private init(_ run: TaskRun, _ request: URLRequest, _ type: URLProtocol.Type) {
       self.run = run
       self.request = request
       self.type = type
@@ -68,6 +40,7 @@
         if let source = self.run.order.source { asked.httpBodyStream = InputStream(url: source) }
         let answering = self.type.init(
           request: self.type.canonicalRequest(for: asked), cachedResponse: nil, client: self)
+        answering.belongs(to: self.run.task)
         self.answering = answering
         answering.startLoading()
       }
@@ -79,42 +52,45 @@
     func takeMore() {}
     func prioritize(_ priority: Float) {}
 
-    func cancel() { end(FailureTranslation.cancellation(url: request.url)) }
+    func cancel(keepsPart: Bool) { end(FailureTranslation.cancellation(url: request.url)) }
 
-    func release() {
-      stop()
-      spool?.remove()
-    }
+    func release() { spool?.remove() }
 
-    private func stop() {
+    /// False: it was over before. The protocol is told at once, not when the program has heard of the end.
+    private func stop() -> Bool {
+      guard !isOver.exchange(true, ordering: .relaxed) else { return false }
       queue.async {
         self.answering?.stopLoading()
         self.answering = nil
       }
+      return true
     }
 
     private func end(_ error: URLError?) {
-      guard !isOver.exchange(true, ordering: .relaxed) else { return }
-      run.ended(error, spool)
+      if stop() { run.ended(error, spool) }
     }
 
-    private var goesOn: Bool { !isOver.load(ordering: .relaxed) }
+    /// What the protocol tells counts: not after its end, nor after it told of a redirect.
+    private var goesOn: Bool { !isOver.load(ordering: .relaxed) && !isRedirected.load(ordering: .relaxed) }
 
     // MARK: What the protocol tells
 
     func urlProtocol(
-      _ protocol: Answering, didReceive response: URLResponse, cacheStoragePolicy policy: URLCache.StoragePolicy
+      _ protocol: URLProtocol, didReceive response: URLResponse, cacheStoragePolicy policy: URLCache.StoragePolicy
     ) {
       if goesOn { run.responded(response) }
     }
 
-    func urlProtocol(_ protocol: Answering, didLoad data: Data) {
+    func urlProtocol(_ protocol: URLProtocol, didLoad data: Data) {
       if goesOn { _ = run.take(data, spool) }
     }
 
-    func urlProtocolDidFinishLoading(_ protocol: Answering) { end(nil) }
+    func urlProtocolDidFinishLoading(_ protocol: URLProtocol) {
+      if goesOn { end(nil) }
+    }
 
-    func urlProtocol(_ protocol: Answering, didFailWithError error: any Error) {
+    func urlProtocol(_ protocol: URLProtocol, didFailWithError error: any Error) {
+      guard goesOn else { return }
       if let error = error as? URLError { return end(error) }
       let described = error as NSError
       let isOurs = described.domain == NSURLErrorDomain
@@ -124,31 +100,31 @@
       end(URLError(code, userInfo: userInfo))
     }
 
-    func urlProtocol(_ protocol: Answering, wasRedirectedTo request: URLRequest, redirectResponse: URLResponse) {
+    func urlProtocol(_ protocol: URLProtocol, wasRedirectedTo request: URLRequest, redirectResponse: URLResponse) {
       guard goesOn, let response = redirectResponse as? HTTPURLResponse else { return }
+      isRedirected.store(true, ordering: .relaxed)
       run.asksRedirect(response, request) { next in
+        guard self.stop() else { return }
         guard let next else {
           self.run.responded(response)
-          return self.end(nil)
+          return self.run.ended(nil, self.spool)
         }
-        guard !self.isOver.exchange(true, ordering: .relaxed) else { return }
         self.release()
         self.run.start(next)
       }
     }
 
-    func urlProtocol(_ protocol: Answering, cachedResponseIsValid cachedResponse: CachedURLResponse) {
-      guard goesOn else { return }
-      run.responded(cachedResponse.response)
+    func urlProtocol(_ protocol: URLProtocol, cachedResponseIsValid cachedResponse: CachedURLResponse) {
+      urlProtocol(`protocol`, didReceive: cachedResponse.response, cacheStoragePolicy: .notAllowed)
       urlProtocol(`protocol`, didLoad: cachedResponse.data)
-      end(nil)
+      urlProtocolDidFinishLoading(`protocol`)
     }
 
     /// Challenges are not asked about; the protocol's sender goes on without a credential.
-    func urlProtocol(_ protocol: Answering, didReceive challenge: URLAuthenticationChallenge) {
+    func urlProtocol(_ protocol: URLProtocol, didReceive challenge: URLAuthenticationChallenge) {
       challenge.sender?.performDefaultHandling(for: challenge)
     }
 
-    func urlProtocol(_ protocol: Answering, didCancel challenge: URLAuthenticationChallenge) {}
+    func urlProtocol(_ protocol: URLProtocol, didCancel challenge: URLAuthenticationChallenge) {}
   }
 #endif

@@ -2,6 +2,7 @@
   internal import Foundation
   internal import FoundationNetworking
   internal import Synchronization
+  internal import TransferCore
 
   /// Who carries a session's tasks out: the daemon (``AttachedSession``), or this process.
   ///
@@ -49,6 +50,8 @@
     /// The body comes from the request's stream, or from one that the delegate makes.
     var isStreamed = false
     var resumeData: Data?
+    /// What the resume data names, where it is this process's.
+    var resumeToken: ResumeToken?
     /// Takes the result in place of the delegate.
     var handler: TaskHandler?
     /// Of this task alone.
@@ -136,21 +139,36 @@
       }
     }
 
+    /// Tells the delegate from where a download goes on.
+    func reportResumption(of task: URLSessionTask, at offset: Int64, _ owner: URLSession, _ delegates: Delegates) {
+      guard let download = task as? URLSessionDownloadTask else { return }
+      let expected = task.fields.withLock { fields in
+        fields.reportedReceived = offset
+        return fields.expectedToReceive
+      }
+      delegates.download?.urlSession(
+        owner, downloadTask: download, didResumeAtOffset: offset, expectedTotalBytes: expected)
+    }
+
     /// The delegate decided what is to happen with a data task's response.
     func decide(_ disposition: URLSession.ResponseDisposition, for task: URLSessionTask) {
-      let turns: Int? = task.fields.withLock {
-        guard $0.isAwaitingDisposition else { return nil }
-        $0.isAwaitingDisposition = false
+      let isFirst = task.fields.withLock {
+        guard $0.isAwaitingDisposition, !$0.hasDisposition else { return false }
+        $0.hasDisposition = true
         $0.discardsBody = disposition != .allow
-        let turns = $0.skippedTurns
-        $0.skippedTurns = 0
-        return turns
+        return true
       }
-      guard let turns else { return }
+      guard isFirst else { return }
       switch disposition {
       case .allow: break
       case .cancel: task.cancel()
       case .becomeDownload, .becomeStream: convert(task, disposition)
+      }
+      let turns = task.fields.withLock { fields in
+        fields.isAwaitingDisposition = false
+        fields.hasDisposition = false
+        defer { fields.skippedTurns = 0 }
+        return fields.skippedTurns
       }
       for _ in 0..<turns { queue.append { task.takeTurn() } }
     }

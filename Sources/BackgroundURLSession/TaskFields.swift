@@ -53,6 +53,8 @@
     var hasQueuedResponse = false
     /// The delegate has not yet said what is to happen with a data task's response.
     var isAwaitingDisposition = false
+    /// It has, and what follows from that is being done.
+    var hasDisposition = false
     /// Turns on the queue that passed while it had not.
     var skippedTurns = 0
     /// The delegate refused the body.
@@ -72,6 +74,24 @@
       priority = Float(task.priority)
       reportedReceived = task.received
       reportedSent = task.sent
+    }
+
+    /// Of the download that a data task becomes when its response has come.
+    func ofDownload(numbered number: Int) -> TaskFields {
+      var fields = TaskFields(number: number)
+      fields.originalRequest = originalRequest
+      fields.currentRequest = currentRequest
+      fields.response = response
+      fields.expectedToReceive = expectedToReceive
+      fields.sent = sent
+      fields.reportedSent = sent
+      fields.expectedToSend = expectedToSend
+      fields.taskDescription = taskDescription
+      fields.priority = priority
+      fields.suspensions = suspensions
+      fields.run = run
+      fields.delegate = delegate
+      return fields
     }
 
     /// What the daemon decides; what the program decides (description, priority, suspension) stays.

@@ -2,6 +2,8 @@
   internal import Foundation
   internal import FoundationNetworking
   internal import Synchronization
+  internal import TransferCore
+  internal import WireProtocol
 
   /// Who fetches what a task of this process asks for: the network, a `URLProtocol`, or the disk.
   ///
@@ -11,7 +13,8 @@
     func pause()
     func resume()
     /// Followed by the end, unless that was told already.
-    func cancel()
+    /// - Parameter keepsPart: what was fetched is kept, where it can be continued; the error holds its resume data.
+    func cancel(keepsPart: Bool)
     func prioritize(_ priority: Float)
     /// Bytes are wanted again.
     func takeMore()
@@ -25,8 +28,16 @@
     let order: TaskOrder
     private let state = Mutex(State())
 
+    /// When the program made the task.
+    private let made = Date()
+
     private struct State {
       var task: URLSessionTask?
+      /// The task whose turns order the callbacks: the first, also when the delegate made a download of it.
+      var lane: URLSessionTask?
+      /// Where the body of such a download is collected.
+      var spool: Spool?
+      var resumeDataHandler: (@Sendable (Data?) -> Void)?
       /// Kept while the task goes on.
       var owner: URLSession?
       var carrier: (any Carrier)?
@@ -46,7 +57,17 @@
     func belongs(to task: URLSessionTask, of owner: URLSession?) {
       state.withLock {
         $0.task = task
+        $0.lane = task
         $0.owner = owner
+      }
+    }
+
+    /// The delegate made a download of the data task when its response had come.
+    func goesOn(as download: URLSessionDownloadTask) {
+      let spool = Spool()
+      state.withLock {
+        $0.task = download
+        $0.spool = spool
       }
     }
 
@@ -70,7 +91,17 @@
       }
       if let refusal = task.fields.withLock({ $0.refusal }) { return ended(refusal, file: nil) }
       guard let request = task.fields.withLock({ $0.currentRequest }) else { return }
+      guard Self.mayLoad(request, session.configuration) else {
+        let text = "The request may be answered by a cache only, and there is none."
+        return ended(FailureTranslation.make(.resourceUnavailable, text, url: request.url), file: nil)
+      }
       start(request)
+    }
+
+    /// False where only a cache may answer.
+    private static func mayLoad(_ request: URLRequest, _ configuration: URLSessionConfiguration) -> Bool {
+      let own = request.cachePolicy
+      return (own == .useProtocolCachePolicy ? configuration.requestCachePolicy : own) != .returnCacheDataDontLoad
     }
 
     /// Also for the request that a redirect of a `URLProtocol` led to.
@@ -85,24 +116,39 @@
       carrier.start()
       guard let task else { return }
       let (isCanceling, isSuspended) = task.fields.withLock { ($0.isCanceling, $0.suspensions > 0) }
-      if isCanceling { carrier.cancel() } else if isSuspended { carrier.pause() }
+      if isCanceling { carrier.cancel(keepsPart: false) } else if isSuspended { carrier.pause() }
     }
 
     func suspend() { carrier?.pause() }
 
     func prioritize(_ priority: Float) { carrier?.prioritize(priority) }
 
-    func cancel() {
-      if let carrier { return carrier.cancel() }
-      ended(FailureTranslation.cancellation(url: task?.originalRequest?.url), file: nil)
+    func cancel() { cancel(keepsPart: false) }
+
+    /// `handler` is called on the session's queue, before the task's last message.
+    func cancel(producing handler: @escaping @Sendable (Data?) -> Void) {
+      let isLate = state.withLock { state in
+        if !state.hasEnded { state.resumeDataHandler = handler }
+        return state.hasEnded
+      }
+      if isLate { session.queue.append { handler(nil) } }
+      cancel(keepsPart: true)
+    }
+
+    private func cancel(keepsPart: Bool) {
+      if let carrier { return carrier.cancel(keepsPart: keepsPart) }
+      // What it would have gone on from is still there.
+      let url = task?.originalRequest?.url
+      ended(FailureTranslation.cancellation(url: url, resumeData: order.resumeData), file: nil)
     }
 
     // MARK: What the carrier tells
 
     /// Queues a callback of the task, with the delegate that it has.
     func post(_ body: @escaping @Sendable (URLSessionTask, URLSession, Delegates) -> Void) {
-      guard let task else { return }
-      session.post(task) { owner, delegates in
+      guard let lane = state.withLock({ $0.lane }) else { return }
+      session.post(lane) { owner, delegates in
+        guard let task = self.task else { return }
         let own = task.fields.withLock { $0.delegate }
         body(task, owner, own.map { Delegates($0) } ?? delegates)
       }
@@ -152,6 +198,12 @@
     }
 
     private func handOver(_ data: Data, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates) {
+      if let spool = state.withLock({ $0.spool }) {
+        let written = spool.append(data)
+        task.fields.withLock { $0.received = written }
+        session.reportCounts(of: task, owner, delegates)
+        return taken(data.count)
+      }
       switch order.handler {
       case .data:
         state.withLock { $0.collected.append(data) }
@@ -189,6 +241,15 @@
       if mustQueue { post { self.session.reportCounts(of: $0, $1, $2) } }
     }
 
+    /// A download goes on from a kept part.
+    func resumed(at offset: Int64, of total: Int64?) {
+      task?.fields.withLock {
+        $0.received = offset
+        if let total { $0.expectedToReceive = total }
+      }
+      post { self.session.reportResumption(of: $0, at: offset, $1, $2) }
+    }
+
     func awaitsConnectivity() {
       post { task, owner, delegates in delegates.task?.urlSession(owner, taskIsWaitingForConnectivity: task) }
     }
@@ -218,53 +279,62 @@
 
     // MARK: The end
 
+    private struct End: Sendable {
+      var error: URLError?
+      var file: URL?
+      var metrics: MetricsLog
+      let date = Date()
+    }
+
     /// - Parameter file: what a download brought; it is removed by ``Carrier/release()``.
-    func ended(_ error: URLError?, file: URL?) {
+    func ended(_ error: URLError?, file: URL?, _ metrics: MetricsLog = MetricsLog()) {
       let isFirst = state.withLock { state in
         defer { state.hasEnded = true }
         return !state.hasEnded
       }
       guard isFirst else { return }
-      post { self.conclude(error, file, $0, $1, $2) }
+      let end = End(error: error, file: file, metrics: metrics)
+      post { self.conclude(end, $0, $1, $2) }
     }
 
-    private func conclude(
-      _ failure: URLError?, _ file: URL?, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates
-    ) {
-      var error = failure
+    private func conclude(_ end: End, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates) {
+      let spool = state.withLock { $0.spool }
+      var error = end.error ?? spool?.failure
       // Cancelled after the last byte came, and before the program heard of that.
       if error == nil, task.fields.withLock({ $0.isCanceling }) {
         error = FailureTranslation.cancellation(url: task.originalRequest?.url)
       }
-      if let file, error == nil {
+      let file = error == nil ? end.file ?? spool?.url : nil
+      if let file {
         let size = (try? FileManager.default.attributesOfItem(atPath: file.path))?[.size] as? NSNumber
         task.fields.withLock { $0.received = max($0.received, size?.int64Value ?? 0) }
       }
       session.reportCounts(of: task, owner, delegates)
-      if let file, error == nil, order.handler == nil, let download = task as? URLSessionDownloadTask {
+      if let file, order.handler == nil, let download = task as? URLSessionDownloadTask {
         delegates.download?.urlSession(owner, downloadTask: download, didFinishDownloadingTo: file)
+      }
+      if let delegate = delegates.task {
+        let metrics = URLSessionTaskMetrics(WireMetrics(end.metrics), of: task, from: made, to: end.date)
+        delegate.urlSession(owner, task: task, didFinishCollecting: metrics)
       }
       task.fields.withLock {
         $0.isCompleted = true
         $0.error = error
         $0.run = nil
       }
-      let (carrier, collected) = state.withLock { state in
-        defer {
-          state.carrier = nil
-          state.task = nil
-          state.owner = nil
-          state.collected = Data()
-        }
-        return (state.carrier, state.collected)
+      let last = state.withLock { state in
+        defer { state = State(isStarted: true, hasEnded: true) }
+        return state
       }
+      last.resumeDataHandler?(error?.downloadTaskResumeData)
       switch order.handler {
-      case .data(let handler): handler(error == nil ? collected : nil, task.response, error)
-      case .file(let handler): handler(error == nil ? file : nil, task.response, error)
+      case .data(let handler): handler(error == nil ? last.collected : nil, task.response, error)
+      case .file(let handler): handler(file, task.response, error)
       case .bytes(let source): source.finish(error)
       case nil: delegates.task?.urlSession(owner, task: task, didCompleteWithError: error)
       }
-      carrier?.release()
+      last.carrier?.release()
+      spool?.remove()
       session.forget(task)
     }
   }

@@ -52,7 +52,8 @@
       try await download(for: URLRequest(url: url), delegate: delegate)
     }
 
-    /// Fails with `URLError.cannotWriteToFile`: only background sessions keep parts of downloads.
+    /// Goes on where another download of this process ended, as ``downloadTask(withResumeData:)``. What it needs is in
+    /// the error that was thrown, as `URLError.downloadTaskResumeData`.
     public func download(
       resumeFrom resumeData: Data, delegate: (any URLSessionTaskDelegate)? = nil
     ) async throws -> (URL, URLResponse) {

@@ -96,7 +96,8 @@
       downloadTask(with: URLRequest(url: url), completionHandler: completionHandler)
     }
 
-    /// A task that fails with `URLError.cannotWriteToFile`: only background sessions keep parts of downloads.
+    /// A download that goes on where another one of this process ended, as ``downloadTask(withResumeData:)``; its file
+    /// goes to `completionHandler`.
     public func downloadTask(
       withResumeData resumeData: Data, completionHandler: @escaping @Sendable (URL?, URLResponse?, (any Error)?) -> Void
     ) -> URLSessionDownloadTask {

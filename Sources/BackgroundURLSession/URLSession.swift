@@ -4,18 +4,24 @@
   internal import Synchronization
   internal import WireProtocol
 
-  /// A session whose tasks are carried out by the daemon `ferryd` and outlive the process.
+  /// A group of transfers with one configuration and one delegate.
   ///
-  /// Make one with ``URLSessionConfiguration/background(withIdentifier:)`` and a delegate. A later process that makes a
-  /// session with the same identifier finds its tasks in ``allTasks`` and gets their results through its delegate.
+  /// The tasks of ``shared``, and of sessions with a ``URLSessionConfiguration/default`` or
+  /// ``URLSessionConfiguration/ephemeral`` configuration, are carried out by this process and end with it. They take
+  /// completion handlers and have `async` forms; no daemon is needed.
+  ///
+  /// The tasks of a session with a ``URLSessionConfiguration/background(withIdentifier:)`` configuration are carried
+  /// out by the daemon `ferryd` and outlive the process. A later process that makes a session with the same identifier
+  /// finds its tasks in ``allTasks`` and gets their results through its delegate. Of these sessions:
   ///
   /// - Making a session blocks until the daemon answered; where none runs, one is started. If none can be reached,
   ///   tasks fail with `URLError.backgroundSessionWasDisconnected`, whose description says what to do.
   /// - One process at a time has a session: in a second one it becomes invalid at once, with
   ///   `URLError.backgroundSessionInUseByAnotherProcess`.
   /// - A second object with the same identifier in one process is bound to the first, whose delegate is used.
-  /// - The delegate is kept until the session is invalid. All its methods but `didCreateTask` are called on
-  ///   ``delegateQueue``, one at a time, also when that queue could run several.
+  ///
+  /// In every session the delegate is kept until the session is invalid. All its methods but `didCreateTask` are
+  /// called on ``delegateQueue``, one at a time, also when that queue could run several.
   open class URLSession: NSObject, @unchecked Sendable {
     /// What to do with a challenge.
     public enum AuthChallengeDisposition: Int, Sendable {
@@ -35,9 +41,9 @@
       case cancel = 0
       /// Receive the body.
       case allow = 1
-      /// Not possible in a background session; ends the task.
+      /// Receive the body into a file; not possible in a background session, where it ends the task.
       case becomeDownload = 2
-      /// Not possible in a background session; ends the task.
+      /// Ends the task: there are no stream tasks.
       case becomeStream = 3
     }
 
@@ -55,15 +61,15 @@
     let backing: any SessionBacking
     private let chosenDescription = Mutex<String?>(nil)
 
-    /// A session without a delegate: its results are taken from the daemon and dropped.
+    /// A session without a delegate. A background one takes its results from the daemon and drops them.
     public convenience init(configuration: URLSessionConfiguration) {
       self.init(configuration: configuration, delegate: nil, delegateQueue: nil)
     }
 
-    /// Attaches to the session that `configuration` names, with its tasks and results.
+    /// Makes a session; with a background configuration it is the one that this names, with its tasks and results.
     ///
     /// - Parameters:
-    ///   - configuration: is copied. Only background configurations are taken so far.
+    ///   - configuration: is copied.
     ///   - delegate: is kept until the session is invalid.
     ///   - queue: where the delegate is called; nil: a serial queue of the session's own.
     public convenience init(
@@ -138,28 +144,30 @@
 
     // MARK: Tasks
 
-    /// A download; suspended, and durable when this returns.
+    /// A download; suspended, and in a background session durable when this returns.
     public func downloadTask(with request: URLRequest) -> URLSessionDownloadTask {
       backing.makeTask(URLSessionDownloadTask.init(session:fields:), TaskOrder(.download, request))
     }
 
-    /// A GET of `url` into a file; suspended, and durable when this returns.
+    /// A GET of `url` into a file; suspended, and in a background session durable when this returns.
     public func downloadTask(with url: URL) -> URLSessionDownloadTask {
       downloadTask(with: URLRequest(url: url))
     }
 
-    /// A download that goes on where another one ended; suspended, and durable when this returns. The delegate hears by
-    /// `didResumeAtOffset` from which byte.
+    /// A download that goes on where another one ended; suspended, and in a background session durable when this
+    /// returns. The delegate hears by `didResumeAtOffset` from which byte.
     ///
-    /// Resume data can be used once, by any session of the program, within seven days. Other data (used, damaged,
-    /// another program's, or Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
+    /// Resume data can be used once, within seven days: that of background sessions by any background session of the
+    /// program, that of others by any other session of this process. Other data (used, damaged, another program's, or
+    /// Apple's) gives a task that fails with `URLError.cannotWriteToFile`.
     public func downloadTask(withResumeData resumeData: Data) -> URLSessionDownloadTask {
       var order = TaskOrder(.download, nil)
       order.resumeData = resumeData
       return backing.makeTask(URLSessionDownloadTask.init(session:fields:), order)
     }
 
-    /// The upload of a file; suspended, and durable when this returns. The file may be removed or changed from then on.
+    /// The upload of a file; suspended, and in a background session durable when this returns: the file may be removed
+    /// or changed from then on. In other sessions it is read while it is sent.
     ///
     /// The body that `request` may have is ignored. A file that cannot be read ends the program, as on Apple's systems.
     public func uploadTask(with request: URLRequest, fromFile fileURL: URL) -> URLSessionUploadTask {
@@ -234,7 +242,7 @@
     /// `didBecomeInvalidWithError`.
     public func invalidateAndCancel() { backing.invalidate(cancel: true) }
 
-    /// Nothing to do: background sessions have no cache. `completionHandler` runs on ``delegateQueue``.
+    /// Nothing to do: there is no cache. `completionHandler` runs on ``delegateQueue``.
     public func flush(completionHandler: @escaping @Sendable () -> Void) {
       backing.queue.append(completionHandler)
     }

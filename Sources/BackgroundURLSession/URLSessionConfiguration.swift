@@ -21,7 +21,8 @@
 
     /// The name under which the session outlives its process; nil unless ``background(withIdentifier:)`` made this.
     public let identifier: String?
-    /// Default: `.useProtocolCachePolicy`. Background sessions have no cache, so nothing reads it.
+    /// Default: `.useProtocolCachePolicy`. There is no cache: every request is loaded, and one that only a cache may
+    /// answer fails with `URLError.resourceUnavailable`.
     open var requestCachePolicy: NSURLRequest.CachePolicy = .useProtocolCachePolicy
     /// Seconds without progress after which a task fails with `URLError.timedOut`; in a background session the
     /// attempt is made again. Default: 60.
@@ -69,7 +70,7 @@
     open var httpAdditionalHeaders: [AnyHashable: Any]?
     /// Connections of this session to one host at a time. Default: 6.
     open var httpMaximumConnectionsPerHost = 6
-    /// Default: nil. Background sessions have no cache.
+    /// Default: nil. Kept, and not used: there is no cache.
     open var urlCache: URLCache?
     /// Default: false. No effect; deprecated on Apple's systems too.
     open var shouldUseExtendedBackgroundIdleMode = false

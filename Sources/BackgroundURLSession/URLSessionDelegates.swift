@@ -87,13 +87,14 @@
       _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse
     ) async -> URLSession.ResponseDisposition
 
-    /// Never called: background sessions do not turn tasks into others.
+    /// The data task was asked to become a download: `downloadTask` goes on with its body, and `dataTask` has had its
+    /// last message. Not called in background sessions.
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didBecome downloadTask: URLSessionDownloadTask)
 
     /// A part of the body, in order. Collect the parts.
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data)
 
-    /// Never called: background sessions have no cache.
+    /// Never called: there is no cache.
     func urlSession(
       _ session: URLSession, dataTask: URLSessionDataTask, willCacheResponse proposedResponse: CachedURLResponse,
       completionHandler: @escaping @Sendable (CachedURLResponse?) -> Void)
@@ -101,9 +102,9 @@
 
   /// What a session tells about downloads.
   public protocol URLSessionDownloadDelegate: URLSessionTaskDelegate {
-    /// The whole file is at `location`, in the daemon's folder. Move or read it before returning: it is removed then.
+    /// The whole file is at `location`. Move or read it before returning: it is removed then.
     ///
-    /// If the process dies before this returned, the next process is offered the same file again.
+    /// If the process dies before this returned, the next one is offered the file of a background session again.
     func urlSession(
       _ session: URLSession, downloadTask: URLSessionDownloadTask, didFinishDownloadingTo location: URL)
 

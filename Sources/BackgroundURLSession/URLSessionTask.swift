@@ -3,14 +3,14 @@
   public import FoundationNetworking
   internal import Synchronization
 
-  /// One transfer of a session. The daemon carries it out; this object shows it and steers it.
+  /// One transfer of a session: this object shows it and steers it.
   ///
-  /// A session makes tasks, suspended and already durable: a task that was created survives the process. Within a
-  /// process one task has one object.
+  /// A session makes tasks suspended. Those of background sessions are the daemon's, and durable: a task that was
+  /// created survives the process. Within a process one task has one object.
   public class URLSessionTask: NSObject, @unchecked Sendable {
     /// Where a task stands.
     public enum State: Int, Sendable {
-      /// The daemon works on it, or waits until it can.
+      /// It is worked on, or waits until it can be.
       case running = 0
       /// It waits for ``URLSessionTask/resume()``.
       case suspended = 1
@@ -187,13 +187,13 @@
     }
   }
 
-  /// A request whose response goes to the delegate piece by piece. It needs the process: when that goes, the task
-  /// waits, and ends with `URLError.backgroundSessionWasDisconnected` after a grace.
+  /// A request whose response goes to the delegate piece by piece. It needs the process: when that goes, the task of a
+  /// background session waits, and ends with `URLError.backgroundSessionWasDisconnected` after a grace.
   public class URLSessionDataTask: URLSessionTask, @unchecked Sendable {}
 
-  /// The upload of a file. It outlives the process.
+  /// An upload; that of a background session outlives the process.
   public class URLSessionUploadTask: URLSessionDataTask, @unchecked Sendable {
-    /// Cancels, and offers what a later upload needs to continue: nil, as the daemon has no resumable uploads yet.
+    /// Cancels, and offers what a later upload needs to continue: nil, as there are no resumable uploads yet.
     public func cancel(byProducingResumeData completionHandler: @escaping @Sendable (Data?) -> Void) {
       session.cancel(self, byProducingResumeData: completionHandler)
     }
@@ -206,13 +206,14 @@
     }
   }
 
-  /// A download into a file. It outlives the process.
+  /// A download into a file; that of a background session outlives the process.
   public class URLSessionDownloadTask: URLSessionTask, @unchecked Sendable {
     /// Cancels, and offers what ``URLSession/downloadTask(withResumeData:)`` needs to continue: nil when the server
     /// gave no validator to trust, nothing was received, or the request was no plain GET. `completionHandler` runs on
     /// the session's delegate queue, before the task's last message.
     ///
     /// The data is small and opaque: the daemon keeps the bytes for seven days, and the request with its credentials.
+    /// In other sessions this process keeps them, and they go with it.
     public func cancel(byProducingResumeData completionHandler: @escaping @Sendable (Data?) -> Void) {
       session.cancel(self, byProducingResumeData: completionHandler)
     }

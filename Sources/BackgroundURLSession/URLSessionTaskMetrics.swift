@@ -1,18 +1,20 @@
 #if !canImport(Darwin)
   public import Foundation
   public import FoundationNetworking
+  internal import Synchronization
   internal import WireProtocol
 
   /// What was measured of a task, all its attempts and redirects together.
   ///
-  /// The daemon measures; a later process gets what was measured while none ran. Of a task that was tried very often
-  /// the middle is left out: the first and the last eight transactions are there.
+  /// In background sessions the daemon measures, and a later process gets what was measured while none ran. Of a task
+  /// that was tried very often the middle is left out: the first and the last eight transactions are there. A task
+  /// whose answer did not come from an HTTP server (a `URLProtocol`, a `file:` or `data:` URL) has none.
   public class URLSessionTaskMetrics: NSObject, @unchecked Sendable {
     /// Where a response came from.
     public enum ResourceFetchType: Int, Sendable {
       /// Not known.
       case unknown = 0
-      /// From the server, over the network. Always so in background sessions, which have no cache.
+      /// From the server, over the network. Always so: there is no cache.
       case networkLoad = 1
       /// Pushed by the server before it was asked for. Never here.
       case serverPush = 2
@@ -42,14 +44,11 @@
     /// Redirects that were followed.
     public let redirectCount: Int
 
-    init(_ task: TaskSnapshot, original: URLRequest?) {
-      let wire = task.metrics ?? WireMetrics()
+    init(_ wire: WireMetrics, of task: URLSessionTask, from start: Date, to end: Date) {
+      let fields = task.fields.withLock { $0 }
       transactionMetrics = wire.transactions.enumerated().map { index, transaction in
-        URLSessionTaskTransactionMetrics(
-          transaction, of: task, original: original, isLast: index == wire.transactions.count - 1)
+        URLSessionTaskTransactionMetrics(transaction, of: fields, isLast: index == wire.transactions.count - 1)
       }
-      let start = Date(timeIntervalSince1970: Double(task.createdMilliseconds) / 1000)
-      let end = task.finishedMilliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) } ?? start
       // The wall clock may have been set back meanwhile.
       taskInterval = DateInterval(start: start, end: max(start, end))
       redirectCount = Int(clamping: wire.redirects ?? 0)
@@ -63,9 +62,9 @@
     /// The request: URL and method as they went out, header fields as the program gave them for the first URL.
     public let request: URLRequest
     /// The response's head. Its fields are those of the response whose body was taken, and none for others, of which
-    /// the daemon keeps only the status.
+    /// only the status is kept.
     public let response: URLResponse?
-    /// When the daemon began with this request.
+    /// When this request was begun with.
     public let fetchStartDate: Date?
     /// The look-up of the host's name.
     public let domainLookupStartDate: Date?
@@ -93,7 +92,7 @@
     public let isProxyConnection: Bool
     /// The connection had been used before.
     public let isReusedConnection: Bool
-    /// Always `.networkLoad`: background sessions have no cache.
+    /// Always `.networkLoad`: there is no cache.
     public let resourceFetchType: URLSessionTaskMetrics.ResourceFetchType
     /// Bytes of the request's head.
     public let countOfRequestHeaderBytesSent: Int64
@@ -130,10 +129,10 @@
     /// Always `.unknown`.
     public let domainResolutionProtocol = URLSessionTaskMetrics.DomainResolutionProtocol.unknown
 
-    init(_ wire: WireTransaction, of task: TaskSnapshot, original: URLRequest?, isLast: Bool) {
+    init(_ wire: WireTransaction, of task: TaskFields, isLast: Bool) {
       let start = wire.startMilliseconds / 1000
       func date(_ seconds: Double?) -> Date? { seconds.map { Date(timeIntervalSince1970: start + $0) } }
-      request = Self.request(wire, original)
+      request = Self.request(wire, task.originalRequest)
       response = Self.response(wire, of: task, isLast: isLast)
       fetchStartDate = date(0)
       domainLookupStartDate = date(wire.domainLookupStartSeconds)
@@ -156,7 +155,8 @@
       countOfResponseHeaderBytesReceived = wire.responseHeaderBytes
       countOfResponseBodyBytesReceived = wire.responseBodyBytes
       // Only a body that came whole in this transaction can be compared with the file.
-      let isEncoded = task.response?.headers.contains { $0.name.lowercased() == "content-encoding" } ?? false
+      let head = task.response as? HTTPURLResponse
+      let isEncoded = head?.value(forHTTPHeaderField: "Content-Encoding") != nil
       countOfResponseBodyBytesAfterDecoding =
         isLast && isEncoded && wire.status == 200 ? task.received : wire.responseBodyBytes
       localAddress = wire.localAddress
@@ -178,9 +178,9 @@
       return request
     }
 
-    private static func response(_ wire: WireTransaction, of task: TaskSnapshot, isLast: Bool) -> URLResponse? {
+    private static func response(_ wire: WireTransaction, of task: TaskFields, isLast: Bool) -> URLResponse? {
       guard let status = wire.status else { return nil }
-      if isLast, let head = task.response, head.status == status { return RequestTranslation.response(head) }
+      if isLast, let head = task.response as? HTTPURLResponse, head.statusCode == status { return head }
       let version = wire.networkProtocol.map { $0 == "h2" ? "HTTP/2.0" : $0.uppercased() }
       return URL(string: wire.url).flatMap {
         HTTPURLResponse(url: $0, statusCode: status, httpVersion: version, headerFields: nil)

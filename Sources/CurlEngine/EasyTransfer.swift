@@ -80,6 +80,7 @@ final class EasyTransfer {
 
   /// Takes a header line; false breaks the transfer off.
   func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+    times.noteAnswer(at: context.now)
     lastProgress = context.now
     switch unsafe collector.take(line) {
     case .more: return true

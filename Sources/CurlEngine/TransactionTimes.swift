@@ -9,6 +9,9 @@ struct TransactionTimes {
   private var startedAt = BootInstant(nanoseconds: 0)
   /// The request's body was read to its end.
   private var bodySentAt: BootInstant?
+  /// The first line of an answer came. (For a request with a body libcurl's start of the transfer is when it begins to
+  /// send that.)
+  private var answeredAt: BootInstant?
   private var tlsVersion: Int?
   private var tlsCipherSuite: Int?
 
@@ -31,6 +34,8 @@ struct TransactionTimes {
   }
 
   mutating func noteBodySent(at now: BootInstant) { if bodySentAt == nil { bodySentAt = now } }
+
+  mutating func noteAnswer(at now: BootInstant) { if answeredAt == nil { answeredAt = now } }
 
   /// One round of questions: spans that libcurl knows as microseconds since the start.
   func measure(
@@ -83,16 +88,18 @@ struct TransactionTimes {
     let begun = easy.bytes(CURLINFO_PRETRANSFER_TIME_T)
     guard begun > 0 else { return }
     metrics.requestStart = begun
-    let answered = easy.bytes(CURLINFO_STARTTRANSFER_TIME_T)
     // A request without a body is one write; libcurl does not say when it returned.
     metrics.requestEnd = begun
     if hasBody {
-      metrics.requestEnd = bodySentAt.map { max(begun, ($0 - startedAt).nanosecondsClamped / 1000) }
+      metrics.requestEnd = bodySentAt.map { max(begun, microseconds(until: $0)) }
     }
-    guard metrics.status != nil, answered > 0 else { return }
+    guard metrics.status != nil, let answer = answeredAt else { return }
+    let answered = max(begun, microseconds(until: answer))
     metrics.responseStart = answered
     metrics.responseEnd = max(answered, easy.bytes(CURLINFO_TOTAL_TIME_T))
   }
+
+  private func microseconds(until moment: BootInstant) -> Int64 { (moment - startedAt).nanosecondsClamped / 1000 }
 
   /// ALPN's names (RFC 7301, IANA's registry).
   private static func name(ofHTTP version: String) -> String {

@@ -58,8 +58,8 @@ package protocol TransferListener: AnyObject, Sendable {
   func transferReceived(_ bytes: [UInt8]) -> Bool
   /// Body bytes received so far (in the file of a download), and body bytes sent.
   func transferProgressed(received: Int64, sent: Int64)
-  /// An interrupted download continues at this offset; 0: what was held is of no use.
-  func transferResumed(at offset: Int64)
+  /// A download goes on from a kept part, at this offset of so many bytes; 0: what was kept is of no use.
+  func transferResumed(at offset: Int64, of total: Int64?)
   /// To be answered by ``TransferHome/follow(_:_:)`` or ``TransferHome/keepRedirect(_:)``.
   func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest)
   /// The body must be sent from its start, and its feed is used up: to be answered by ``TransferHome/provide(_:to:)``.
@@ -67,12 +67,20 @@ package protocol TransferListener: AnyObject, Sendable {
   /// No network is there, and the session waits for one.
   func transferAwaitsConnectivity()
   /// The last call.
-  func transferEnded(_ ending: LocalEnding)
+  func transferEnded(_ ending: LocalEnding, _ metrics: MetricsLog)
 }
 
 package enum LocalEnding: Sendable {
   /// `file`: what a download brought; it is removed by ``TransferHome/release(_:)``.
   case succeeded(file: String?)
-  case failed(TransferFailure)
-  case cancelled
+  case failed(TransferFailure, KeptPart?)
+  case cancelled(KeptPart?)
+
+  /// What another transfer of this process can go on from, by its token.
+  package var keptPart: KeptPart? {
+    switch self {
+    case .succeeded: nil
+    case .failed(_, let part), .cancelled(let part): part
+    }
+  }
 }

@@ -11,7 +11,7 @@ package final class TransferHome: Sendable {
     case start(LocalTransfer)
     case resume(LocalTransfer)
     case suspend(LocalTransfer)
-    case cancel(LocalTransfer)
+    case cancel(LocalTransfer, keepsPart: Bool)
     case prioritize(LocalTransfer, UInt8)
     case takeMore(LocalTransfer)
     case follow(LocalTransfer, TransferRequest)
@@ -55,14 +55,17 @@ package final class TransferHome: Sendable {
 
   /// Once for each transfer.
   package func start(_ transfer: LocalTransfer) {
-    if let failure { return transfer.listener.transferEnded(.failed(failure)) }
+    if let failure { return transfer.listener.transferEnded(.failed(failure, nil), MetricsLog()) }
     post(.start(transfer))
   }
 
   package func resume(_ transfer: LocalTransfer) { post(.resume(transfer)) }
   /// The connection is kept, and nothing is read from it.
   package func suspend(_ transfer: LocalTransfer) { post(.suspend(transfer)) }
-  package func cancel(_ transfer: LocalTransfer) { post(.cancel(transfer)) }
+  /// - Parameter keepsPart: its end tells of what another transfer can go on from.
+  package func cancel(_ transfer: LocalTransfer, keepsPart: Bool = false) {
+    post(.cancel(transfer, keepsPart: keepsPart))
+  }
   package func prioritize(_ transfer: LocalTransfer, _ priority: UInt8) { post(.prioritize(transfer, priority)) }
   /// The listener wants body bytes again.
   package func takeMore(_ transfer: LocalTransfer) { post(.takeMore(transfer)) }

@@ -17,7 +17,7 @@ extension TransferLoop {
       if let id = session.id { command(.invalidateSession(id, cancel: false)) }
     case .start(let transfer):
       guard let session = transfer.session.id else {
-        return transfer.listener.transferEnded(.failed(Self.unavailable("the session is not open")))
+        return fail(transfer, Self.unavailable("the session is not open"))
       }
       var draft = transfer.draft
       // The core sends a body where it was told of a source; what it is, only the loop knows.
@@ -29,7 +29,7 @@ extension TransferLoop {
       command(.enqueue(session, [draft]), for: message)
     case .resume(let transfer): steer(transfer) { .resume([$0]) }
     case .suspend(let transfer): steer(transfer) { .suspend([$0]) }
-    case .cancel(let transfer): steer(transfer) { .cancel([$0]) }
+    case .cancel(let transfer, let keepsPart): steer(transfer) { .cancel([$0], producesResumeData: keepsPart) }
     case .prioritize(let transfer, let priority):
       steer(transfer) { .update($0, TaskChange(priority: priority)) }
     case .takeMore(let transfer):
@@ -139,8 +139,12 @@ extension TransferLoop {
   }
 
   private func refuse(_ transfer: LocalTransfer, _ refusal: Refusal) {
-    transfer.listener.transferEnded(
-      .failed(TransferFailure(.invalidRequest, .permanent, detail: refusal.message)))
+    fail(transfer, TransferFailure(.invalidRequest, .permanent, detail: refusal.message))
+  }
+
+  /// For a transfer that the core never took.
+  private func fail(_ transfer: LocalTransfer, _ failure: TransferFailure) {
+    transfer.listener.transferEnded(.failed(failure, nil), MetricsLog())
   }
 
   private func announce(_ id: TaskID, _ announcement: Announcement) {
@@ -148,7 +152,8 @@ extension TransferLoop {
     case .state:
       guard let cell = core.tasks[id], case .finished(let ending) = cell.entry.state else { return }
       end(id, ending, cell)
-    case .resumed(let offset): works[id]?.transfer.listener.transferResumed(at: offset)
+    case .resumed(let offset):
+      works[id]?.transfer.listener.transferResumed(at: offset, of: core.tasks[id]?.entry.expected)
     case .removed, .progress, .response, .expiring: break
     }
   }
@@ -159,13 +164,14 @@ extension TransferLoop {
     let result: LocalEnding =
       switch ending {
       case .succeeded: .succeeded(file: held?.progress.filePath)
-      case .cancelled: .cancelled
+      case .cancelled: .cancelled(core.keptPart(of: id))
       case .failed:
         .failed(
           held?.progress.failure
-            ?? TransferFailure(.internalFault, .permanent, detail: "The transfer failed without a reason."))
+            ?? TransferFailure(.internalFault, .permanent, detail: "The transfer failed without a reason."),
+          core.keptPart(of: id))
       }
-    work.transfer.listener.transferEnded(result)
+    work.transfer.listener.transferEnded(result, held?.progress.metrics ?? MetricsLog())
     if cell.entry.kind == .data || ending != .succeeded { forget(id) }
   }
 

@@ -78,7 +78,7 @@ final class TransferLoop {
   private static func refuseAll(_ mailbox: Mailbox<TransferHome.Message>, _ failure: TransferFailure) {
     while (try? Syscall.poll(mailbox.descriptor, for: .readable, timeoutMilliseconds: nil)) != nil {
       for message in mailbox.drain() {
-        if case .start(let transfer) = message { transfer.listener.transferEnded(.failed(failure)) }
+        if case .start(let transfer) = message { transfer.listener.transferEnded(.failed(failure, nil), MetricsLog()) }
       }
     }
   }
@@ -95,6 +95,7 @@ final class TransferLoop {
     core = Core(
       Core.Configuration(managedFolder: root, bootID: "this process", runningLimit: Self.runningLimit))
     app = name
+    LeftoverFolder.goesWithProcess(folder)
     _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { [unowned self] _ in
       hasMessages = true
     }

@@ -266,7 +266,8 @@ struct HandlerTests {
       }
       try await group.waitForAll()
     }
-    #expect(loops() == 1)
+    // The thread of a look-up, of another test, has the name of the one that made it.
+    try await eventually { loops() == 1 }
   }
 
   @Test("requests to a server that holds its first answer reach it at once")

@@ -234,10 +234,52 @@ struct OrdinarySessionTests {
     #expect((response as? HTTPURLResponse)?.statusCode == 302)
   }
 
-  @Test("what background sessions have and these have not says so")
+  @Test("what is no resume data is refused")
   func resumeData() async throws {
     let recorder = Recorder()
     session(recorder).downloadTask(withResumeData: Data([1])).resume()
     #expect(await recorder.messages(2).last == "complete 1 -3003")
+  }
+
+  @Test("there is no cache: what may come from one alone does not come at all")
+  func cachePolicy() async throws {
+    let server = try LocalServer.start { _ in .text("hello").header("Cache-Control", "max-age=3600") }
+    defer { server.stop() }
+    let session = URLSession(configuration: .default)
+    for _ in 0..<2 {
+      #expect(await session.dataAnswer(request(server) { $0.cachePolicy = .returnCacheDataElseLoad }).status == 200)
+    }
+    let answer = await session.dataAnswer(request(server) { $0.cachePolicy = .returnCacheDataDontLoad })
+    #expect(answer.error?.code == .resourceUnavailable)
+    let configuration = URLSessionConfiguration.ephemeral
+    configuration.requestCachePolicy = .returnCacheDataDontLoad
+    let other = URLSession(configuration: configuration)
+    #expect(await other.dataAnswer(request(server)).error?.code == .resourceUnavailable)
+    #expect(server.requestCount == 2)
+  }
+
+  @Test("credentials reach the server that they are for, and no other one behind a redirect")
+  func credentials() async throws {
+    let other = try LocalServer.start { request in .text(request.head.headers["Authorization"] ?? "nothing") }
+    defer { other.stop() }
+    let server = try LocalServer.start { request in
+      switch request.path {
+      case "/away": .redirect(to: other.url("/"))
+      case "/near": .redirect(to: "/")
+      default: .text(request.head.headers["Authorization"] ?? "nothing")
+      }
+    }
+    defer { server.stop() }
+    let session = URLSession(configuration: .ephemeral)
+    func answer(_ request: URLRequest) async -> String {
+      String(decoding: await session.dataAnswer(request).value ?? Data(), as: UTF8.self)
+    }
+    for path in ["/", "/near", "/away"] {
+      let expected = path == "/away" ? "nothing" : "Basic dXNlcjpwYXNz"
+      let field = request(server, path) { $0.setValue("Basic dXNlcjpwYXNz", forHTTPHeaderField: "Authorization") }
+      #expect(await answer(field) == expected, "\(path)")
+      let address = "http://user:pass@127.0.0.1:\(server.port)\(path)"
+      #expect(await answer(URLRequest(url: URL(string: address)!)) == expected, "\(path) by the URL")
+    }
   }
 }

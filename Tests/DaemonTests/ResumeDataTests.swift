@@ -142,12 +142,11 @@ import WireProtocol
 
   // MARK: Results that nobody collects
 
-  @Test(.disabled("the warning of a short retention does not come in the daemon: see the note of issue 4"))
-  func aResultSaysBeforehandThatItGoes() throws {
+  @Test func aResultSaysBeforehandThatItGoes() throws {
     let server = try LocalServer.start { _ in .generated(length: 1000, seed: 1).etag("\"a\"") }
     defer { server.stop() }
     let home = try DaemonHome(["FERRY_RETENTION_SECONDS": "14"])
-    try home.startForeground()
+    let daemon = try home.startForeground()
     let client = try home.connect()
     let session = try client.open("s")
     let id = try client.download(server.url("/a"), in: session)
@@ -155,7 +154,7 @@ import WireProtocol
     let finished = try #require(ended.finishedMilliseconds)
     #expect(try client.show(id).expiresMilliseconds == finished + 14_000)
     // The last seventh of its time: two seconds.
-    try eventually("the log warns", is: { home.logText.contains("The result of task \(id) will be removed soon") })
+    try eventually("the log warns", is: { daemon.errorText.contains("The result of task \(id) will be removed soon") })
     #expect(try client.show(id).state == "succeeded")
     let list = try home.run("ferry", ["list"])
     #expect(list.output.contains("succeeded, goes in"), "\(list.output)")

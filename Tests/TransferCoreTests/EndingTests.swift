@@ -100,7 +100,31 @@ import Testing
     bench.admit()
     #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)
     #expect(bench.core.violations() == [])
-    bench.advance(.seconds(86_399))
+    bench.advance(.milliseconds(86_399_001))
+    bench.admit()
+    #expect(bench.state(id) == nil)
+    #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)
+  }
+
+  /// The calendar is read in whole milliseconds, and may be found one behind the clock that the timer runs on.
+  @Test func aCalendarThatIsBehindDelaysNeitherTheNoticeNorTheEnd() throws {
+    var configuration = Bench.configuration
+    configuration.retention = .seconds(14)
+    var bench = Bench(Core(configuration))
+    let session = bench.open()
+    let id = try must(bench.add(.download(), to: session))
+    bench.fail(id, .certificateUntrusted, .permanent)
+    let expiry = try #require(bench.entry(id).flatMap { bench.core.expiry(of: $0) })
+    bench.advance(.milliseconds(12_000))
+    bench.wall -= 1
+    bench.admit()
+    #expect(!bench.effects.contains(.announce(id, .expiring(at: expiry))))
+    for _ in 0..<2 {
+      bench.advance(.milliseconds(1))
+      bench.admit()
+    }
+    #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)
+    bench.advance(.milliseconds(2_000))
     bench.admit()
     #expect(bench.state(id) == nil)
     #expect(bench.effects.filter { $0 == .announce(id, .expiring(at: expiry)) }.count == 1)
@@ -114,6 +138,9 @@ import Testing
     #expect(bench.entry(id).flatMap { bench.core.expiry(of: $0) } == nil)
     bench.advance(.seconds(7 * 86_400 - 10))
     bench.admit()
+    bench.advance(.milliseconds(10_001))
+    bench.admit()
+    #expect(bench.state(id) == nil)
     #expect(!bench.effects.contains { if case .announce(_, .expiring) = $0 { true } else { false } })
   }
 

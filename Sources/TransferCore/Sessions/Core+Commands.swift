@@ -422,7 +422,8 @@ extension Core {
 
   mutating func remove(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id] else { return }
-    if let part = keptPart(of: id) { dropKeptPart(part.token) }
+    // A foreground client lets each task go that has ended; what was kept of it is for another one.
+    if !isForeground(cell.entry.session), let part = keptPart(of: id) { dropKeptPart(part.token) }
     if case .running = cell.entry.state { leaveWire(id) }
     if !cell.entry.state.isFinished, cell.entry.state != .suspended {
       sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }

@@ -43,11 +43,12 @@ extension Core {
   /// So long before it goes, a result says so.
   var expiryNotice: Duration { configuration.retention / Limits.retentionParts }
 
-  /// Arms the next thing that time does to a result: its notice, then its end.
+  /// Arms the next thing that time does to a result: its notice, then its end. A millisecond later than it is due: the
+  /// calendar is read in whole ones, and must not be found short of the moment.
   mutating func armRetention(_ id: TaskID, left: Duration, _ now: ClockReading) {
     let left = min(max(left, .zero), configuration.retention)
     let until = left > expiryNotice ? left - expiryNotice : left
-    arm(Timer(at: now.boot + until, subject: .retention(id)))
+    arm(Timer(at: now.boot + until + .milliseconds(1), subject: .retention(id)))
   }
 
   /// Called when a result's timer fired and it is still there.
@@ -55,6 +56,7 @@ extension Core {
     if left > .zero, left <= expiryNotice, let entry = tasks[id]?.entry, let expiry = expiry(of: entry) {
       effects.append(.announce(id, .expiring(at: expiry)))
     }
-    armRetention(id, left: max(left, min(.seconds(60), configuration.retention)), now)
+    // Over, and still there: it is to go as soon as its details are read.
+    armRetention(id, left: left > .zero ? left : min(.seconds(60), configuration.retention), now)
   }
 }

@@ -189,7 +189,8 @@ extension Core {
       let collects = sessions[cell.entry.session]?.record.collectsResults
     else { return }
     let wasUnfinished = cell.entry.state != .suspended
-    let isKept = self.keepsPart(id, result, isAsked: keepsPart, collects: collects)
+    let isHeard = collects || isForeground(cell.entry.session)
+    let isKept = self.keepsPart(id, result, isAsked: keepsPart, isHeard: isHeard)
     let ending: TaskState.Ending
     switch result {
     case .succeeded:

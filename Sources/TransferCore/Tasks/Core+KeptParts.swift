@@ -35,8 +35,10 @@ extension Core {
   // MARK: Keeping
 
   /// Whether what a task fetched is worth keeping at its end. Called while it is still in its last state.
-  /// - Parameter isAsked: the client asked for resume data.
-  func keepsPart(_ id: TaskID, _ result: Result, isAsked: Bool, collects: Bool) -> Bool {
+  /// - Parameters:
+  ///   - isAsked: the client asked for resume data.
+  ///   - isHeard: a program hears of the end.
+  func keepsPart(_ id: TaskID, _ result: Result, isAsked: Bool, isHeard: Bool) -> Bool {
     guard let cell = tasks[id], cell.entry.kind == .download, cell.entry.state != .finalizing, cell.entry.received > 0,
       let held = details[id], held.plan.request.method == "GET", held.progress.resumePoint != nil,
       !held.plan.request.headers.contains("Range"), holdsPart(id)
@@ -46,9 +48,9 @@ extension Core {
     case .cancelled(.requested): return isAsked
     case .cancelled(.sessionInvalidated): return false
     // Nobody asked: only where a program hears of it, and never beside a person's files.
-    case .cancelled(.forceQuit): return collects && held.plan.destination == .managed
+    case .cancelled(.forceQuit): return isHeard && held.plan.destination == .managed
     case .failed(let failure):
-      return collects && held.plan.destination == .managed && Self.leavesUsablePart(failure.code)
+      return isHeard && held.plan.destination == .managed && Self.leavesUsablePart(failure.code)
     }
   }
 
