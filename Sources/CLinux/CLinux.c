@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <link.h>
 #include <linux/fs.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <malloc.h>
+#include <linux/rtnetlink.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -340,3 +342,21 @@ int clinux_thread_join_within(unsigned long thread, int64_t nanoseconds) {
   until.tv_nsec = at % 1000000000;
   return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
 }
+
+static int netlink_listen(int protocol, unsigned groups) {
+  int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+  if (descriptor < 0) return -1;
+  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
+  if (bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0) return descriptor;
+  int number = errno;
+  close(descriptor);
+  errno = number;
+  return -1;
+}
+int clinux_netlink_network_changes(void) {
+  return netlink_listen(
+      NETLINK_ROUTE,
+      RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE);
+}
+/* Group 1 is the kernel's own; group 2 would be udevd's. */
+int clinux_netlink_device_changes(void) { return netlink_listen(NETLINK_KOBJECT_UEVENT, 1); }

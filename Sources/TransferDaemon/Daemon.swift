@@ -1,4 +1,5 @@
 import CurlEngine
+import DeviceConditions
 import Glibc
 import LinuxSystem
 import TransferCore
@@ -19,6 +20,7 @@ final class Daemon {
     case found([String], [TaskID])
     case removed(FileJobs.Removal)
     case app(AppReport)
+    case device(DeviceFacts)
   }
 
   let directories: FerryDirectories
@@ -47,6 +49,14 @@ final class Daemon {
   var watchersOfAll: [PeerID] = []
   var watchers: [TaskID: [PeerID]] = [:]
   var unflushed: [PeerID] = []
+
+  // Conditions (ConditionsDesk.swift).
+  var desk = ConditionsDesk()
+  var device: DeviceConditions?
+  var watchedConditions: Constraints = []
+  /// Somebody asked to see all of them.
+  var demandedByPeers: Constraints = []
+  var conditionQuestions: [RequestToken] = []
 
   // Commits.
   var nextBatch = StoreThread.Batch(number: 1)
@@ -159,6 +169,7 @@ final class Daemon {
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
       try watchBasics()
+      startConditions()
       perform(effects)
       removals += leftovers.map(\.path)
       removeGathered()
