@@ -46,6 +46,8 @@ missing_test_packages() {
   # Device conditions: services on a bus of the tests' own.
   command -v dbus-daemon >/dev/null 2>&1 || printf '%s\n' dbus
   [[ -d /usr/lib/python3/dist-packages/dbusmock ]] || printf '%s\n' python3-dbusmock
+  # The units, which run under a `systemd --user` of the tests' own. The package alone makes it nobody's init.
+  [[ -x /usr/lib/systemd/systemd || -x /lib/systemd/systemd ]] || printf '%s\n' systemd
 }
 
 # Prints the packages that are missing for counting what the daemon costs (Benchmarks/gates).

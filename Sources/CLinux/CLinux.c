@@ -121,6 +121,23 @@ int clinux_unix_connect(int socket, const char *path) {
   if (unix_address(&address, &size, path) < 0) return -1;
   return connect(socket, (struct sockaddr *)&address, size);
 }
+int clinux_notify(const char *path, const char *text) {
+  struct sockaddr_un address;
+  socklen_t size;
+  if (unix_address(&address, &size, path) < 0) return -1;
+  if (*path == '@') {
+    /* An abstract name: it begins with a NUL, and does not end with one. */
+    address.sun_path[0] = 0;
+    size--;
+  }
+  int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return -1;
+  ssize_t sent = sendto(descriptor, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, size);
+  int number = errno;
+  close(descriptor);
+  errno = number;
+  return sent < 0 ? -1 : 0;
+}
 int clinux_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
 int clinux_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid) {
   struct ucred peer = {0};

@@ -114,6 +114,7 @@ static int read_value(sd_bus_message *message, struct csystemd_value *value) {
 int csystemd_message_property(csystemd_message *opaque, struct csystemd_value *value) {
   sd_bus_message *message = (sd_bus_message *)opaque;
   memset(value, 0, sizeof *value);
+  if (library.sd_bus_message_is_method_error(message, SD_BUS_ERROR_NO_REPLY) > 0) return -ETIMEDOUT;
   if (library.sd_bus_message_is_method_error(message, NULL) > 0) return -EIO;
   int result = library.sd_bus_message_enter_container(message, 'v', NULL);
   return result < 0 ? result : read_value(message, value);

@@ -60,6 +60,10 @@ private final class Watch {
   private static let settle = Duration.seconds(1)
   /// Properties change in flocks, and are asked for once.
   private static let pause = Duration.milliseconds(50)
+  /// A bus that accepts a connection and then says nothing is none.
+  private static let patience = Duration.seconds(5)
+  /// A socket appears a moment before somebody listens on it.
+  private static let triesOfArrival = 5
 
   private let places: DeviceConditions.Places
   private let requests: Mailbox<DeviceConditions.Request>
@@ -77,6 +81,13 @@ private final class Watch {
   private var busRegistration: EventLoop.Registration?
   private var askAt: BootInstant?
   private var hasMore = false
+  /// The bus has said nothing yet, and is given up then.
+  private var heardBy: BootInstant?
+  /// Where there is no bus: hears of one that comes.
+  private var arrivals: FolderWatch?
+  private var arrivalsRegistration: EventLoop.Registration?
+  private var openAt: BootInstant?
+  private var triesLeft = 0
 
   init(
     _ places: DeviceConditions.Places, _ requests: Mailbox<DeviceConditions.Request>,
@@ -94,7 +105,7 @@ private final class Watch {
   func run() throws(SystemError) {
     while true {
       let now = BootInstant.now()
-      let deadlines = [reportAt, askAt, bus?.deadline(at: now)].compactMap { $0 }
+      let deadlines = [reportAt, askAt, heardBy, openAt, bus?.deadline(at: now)].compactMap { $0 }
       if hasMore { try loop.poll() } else { try loop.wait(until: deadlines.min()) }
       turn()
     }
@@ -106,6 +117,10 @@ private final class Watch {
       case .need(let constraints): open(constraints)
       case .refresh: refresh()
       }
+    }
+    if let due = openAt, due <= .now() {
+      openAt = nil
+      openBus()
     }
     workBus()
     if isNetworkDue {
@@ -136,8 +151,6 @@ private final class Watch {
       networkNotices = (try? KernelNotices.network().take()) ?? -1
       watch(networkNotices) { [unowned self] descriptor in
         if KernelNotices.drain(descriptor) { isNetworkDue = true }
-        // A network that comes up may bring the bus's services with it.
-        if bus == nil, !needed.isDisjoint(with: DeviceFacts.askedOverBus) { openBus() }
       }
       isNetworkDue = true
     }
@@ -159,11 +172,15 @@ private final class Watch {
   // MARK: The bus
 
   private func openBus() {
+    // Before the attempt: a bus that comes in between is heard of.
+    awaitBus()
     do throws(BusFailure) {
       let opened = try SystemBus()
       bus = opened
       facts.busProblem = nil
+      heardBy = .now() + Self.patience
       busRegistration = try? loop.register(descriptor: opened.descriptor, interest: opened.interest) { _ in }
+      awaitBusNoMore()
     } catch {
       loseBus(error.words)
     }
@@ -174,9 +191,32 @@ private final class Watch {
     busRegistration = nil
     bus = nil
     askAt = nil
+    heardBy = nil
     hasMore = false
     facts.busProblem = why
     isPowerDue = true
+    awaitBus()
+    guard triesLeft > 0 else { return }
+    triesLeft -= 1
+    openAt = .now() + Self.pause
+  }
+
+  private func awaitBus() {
+    guard arrivalsRegistration == nil else { return }
+    arrivals = try? BusSocket.arrivals()
+    guard let descriptor = arrivals?.descriptor else { return }
+    arrivalsRegistration = try? loop.register(descriptor: descriptor, interest: .readable) { [unowned self] _ in
+      // The folder may be another one from now on, so its watch is made anew.
+      awaitBusNoMore()
+      triesLeft = Self.triesOfArrival
+      openAt = openAt ?? .now() + Self.pause
+    }
+  }
+
+  private func awaitBusNoMore() {
+    if let arrivalsRegistration { loop.remove(arrivalsRegistration) }
+    arrivalsRegistration = nil
+    arrivals = nil
   }
 
   private func workBus() {
@@ -184,6 +224,12 @@ private final class Watch {
     let (isAlive, hasMore) = bus.process()
     guard isAlive else { return loseBus("the connection to the system bus was lost") }
     self.hasMore = hasMore
+    if bus.isHeard {
+      heardBy = nil
+      triesLeft = 0
+    } else if let due = heardBy, due <= .now() {
+      return loseBus("the system bus does not answer")
+    }
     if bus.takeResumption() {
       isNetworkDue = needed.contains(.network)
       isPowerDue = true

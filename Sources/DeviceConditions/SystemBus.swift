@@ -81,6 +81,8 @@ import TransferCore
   private let bus: OpaquePointer
   private var inquiries: [Inquiry] = []
   private(set) var values: [Property: Value] = [:]
+  /// A call has come to its end: somebody is there.
+  private(set) var isHeard = false
   /// Something changed: ask again soon.
   fileprivate(set) var isStale = false
   /// The machine woke from its sleep.
@@ -152,8 +154,15 @@ import TransferCore
   }
 
   fileprivate func take(_ value: Value?, of inquiry: Inquiry) {
-    inquiry.isOpen = false
     values[inquiry.property] = value
+    close(inquiry)
+  }
+
+  /// No answer, or no answer any more. What the service said last is the best that is known of it: it tells when that
+  /// changes, and its end is told too.
+  fileprivate func close(_ inquiry: Inquiry) {
+    isHeard = true
+    inquiry.isOpen = false
     if inquiry.isStale {
       inquiry.isStale = false
       isStale = true
@@ -210,8 +219,9 @@ private func takeReply(
 ) -> Int32 {
   guard let inquiry = unsafe inquiry(context), let message = unsafe message else { return 0 }
   var value = unsafe csystemd_value()
-  guard unsafe csystemd_message_property(message, &value) >= 0 else {
-    inquiry.bus.take(nil, of: inquiry)
+  let result = unsafe csystemd_message_property(message, &value)
+  guard result >= 0 else {
+    if result == -ETIMEDOUT { inquiry.bus.close(inquiry) } else { inquiry.bus.take(nil, of: inquiry) }
     return 0
   }
   let type = unsafe UInt8(bitPattern: value.type)

@@ -40,7 +40,8 @@ int csystemd_bus_get(
     const char *_Nonnull interface, const char *_Nonnull property, csystemd_handler _Nonnull handler,
     void *_Nullable context, uint64_t limit_microseconds);
 
-/* The value in the reply to `csystemd_bus_get`. -EIO where the reply is an error. */
+/* The value in the reply to `csystemd_bus_get`. -ETIMEDOUT where the service took too long, -EIO where the reply is another
+   error. */
 int csystemd_message_property(csystemd_message *_Nonnull message, struct csystemd_value *_Nonnull value);
 /* The first argument of a signal. */
 int csystemd_message_argument(csystemd_message *_Nonnull message, struct csystemd_value *_Nonnull value);

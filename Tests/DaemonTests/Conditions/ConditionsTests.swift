@@ -35,7 +35,7 @@ extension ConditionsResult {
     defer { server.stop() }
     let session = try client.open("s")
     try client.set(["metered": "yes"])
-    var wire = ProtocolClient.download(server.url("/a"))
+    var wire = WireTaskSpecification.download(server.url("/a"))
     wire.requires = ["unmetered"]
     let id = try client.enqueue(wire, in: session)
     let waiting = try client.show(id)
@@ -58,7 +58,7 @@ extension ConditionsResult {
     defer { server.stop() }
     server.put("/big", content) { $0.stall(afterBytes: 2_000_000) }
     let session = try client.open("s")
-    var wire = ProtocolClient.download(server.url("/big"))
+    var wire = WireTaskSpecification.download(server.url("/big"))
     wire.requires = ["unmetered"]
     let id = try client.enqueue(wire, in: session)
     try client.watch(id)
@@ -113,7 +113,7 @@ extension ConditionsResult {
     let server = try LocalServer.start { _ in .generated(length: 10, seed: 1) }
     defer { server.stop() }
     try client.set(["power": "battery"])
-    var wire = ProtocolClient.download(server.url("/a"))
+    var wire = WireTaskSpecification.download(server.url("/a"))
     wire.isDiscretionary = true
     wire.clientExpectsToReceive = 12
     wire.earliestBeginMilliseconds = 1000
@@ -177,7 +177,7 @@ extension ConditionsResult {
     let server = try LocalServer.start { _ in .generated(length: 10, seed: 1) }
     defer { server.stop() }
     let session = try client.open("s")
-    var wire = ProtocolClient.download(server.url("/a"))
+    var wire = WireTaskSpecification.download(server.url("/a"))
     wire.requires = ["unmetered"]
     let blocked = try client.enqueue(wire, in: session)
     // The loop serves others while UPower does not answer.

@@ -6,37 +6,22 @@ import LinuxSystem
 final class DeviceBus: Sendable {
   let address: String
   private let process: Int32
-  private let commands: OwnedDescriptor
-  private let answers: OwnedDescriptor
+  /// Takes commands, gives answers.
+  private let ends: SocketPair
 
   init() throws {
     let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appendingPathComponent("Fixtures/device_bus.py").path
-    let (commandsOut, commandsIn) = try Self.pipe()
-    let (answersOut, answersIn) = try Self.pipe()
+    ends = try UnixSocket.socketPair(nonblocking: false)
     process = try ChildProcess.spawn(
-      path: "/usr/bin/python3", arguments: ["python3", script],
-      environment: ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"],
-      standardInput: .descriptor(commandsOut.raw), standardOutput: .descriptor(answersIn.raw), newSession: false)
-    commands = commandsIn
-    answers = answersOut
-    _ = consume commandsOut
-    _ = consume answersIn
-    address = try Self.line(answers.raw)
+      path: "/usr/bin/python3", arguments: ["python3", script], environment: ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"],
+      standardInput: .descriptor(ends.second.raw), standardOutput: .descriptor(ends.second.raw), newSession: false)
+    address = try Self.line(ends.first.raw)
   }
 
-  deinit { end() }
-
-  private func end() {
+  deinit {
     kill(process, SIGTERM)
     _ = try? ChildProcess.wait(process)
-  }
-
-  private static func pipe() throws -> (read: OwnedDescriptor, write: OwnedDescriptor) {
-    var ends: [Int32] = [-1, -1]
-    guard unsafe Glibc.pipe(&ends) == 0 else { throw SystemError(errno, operation: "pipe") }
-    for end in ends { try Syscall.setCloseOnExec(end) }
-    return (OwnedDescriptor(adopting: ends[0]), OwnedDescriptor(adopting: ends[1]))
   }
 
   private static func line(_ descriptor: Int32) throws -> String {
@@ -54,8 +39,8 @@ final class DeviceBus: Sendable {
 
   /// One command of the script.
   func tell(_ command: String) throws {
-    try Syscall.writeAll(commands.raw, Array("\(command)\n".utf8))
-    let answer = try Self.line(answers.raw)
+    try Syscall.writeAll(ends.first.raw, Array("\(command)\n".utf8))
+    let answer = try Self.line(ends.first.raw)
     guard answer == "ok" else { throw Late("\(command): \(answer)") }
   }
 }
