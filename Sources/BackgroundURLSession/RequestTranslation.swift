@@ -38,7 +38,7 @@
       return task
     }
 
-    /// The networks that a task must not use. A request may forbid what its configuration allows, and not the other way.
+    /// The networks that a task must not use. A request may forbid what its configuration allows, not the other way.
     static func requires(of request: URLRequest, under configuration: URLSessionConfiguration) -> [String] {
       var names: [String] = []
       let allowsExpensive = configuration.allowsExpensiveNetworkAccess && request.allowsExpensiveNetworkAccess
@@ -71,7 +71,9 @@
       {
         for (name, value) in HTTPCookie.requestHeaderFields(with: cookies) { set(name, value) }
       }
-      for (name, value) in request.allHTTPHeaderFields ?? [:] { set(name, value) }
+      for (name, value) in request.allHTTPHeaderFields ?? [:] where name != URLRequest.forbiddenNetworksField {
+        set(name, value)
+      }
       return lines.sorted { $0.key < $1.key }.map(\.value)
     }
 

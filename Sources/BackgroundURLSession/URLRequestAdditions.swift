@@ -2,35 +2,35 @@
   import Foundation
   public import FoundationNetworking
 
-  // FoundationNetworking's request lacks them; it carries what is kept under a key along with it.
+  // FoundationNetworking's request lacks them, and has no room for more: what URLProtocol keeps with a request is lost
+  // on the way back from NSMutableURLRequest. So they are kept in a header field, which never goes out.
   extension URLRequest {
-    private static let expensiveKey = "ferry.allowsExpensiveNetworkAccess"
-    private static let constrainedKey = "ferry.allowsConstrainedNetworkAccess"
+    static let forbiddenNetworksField = "Ferry-Forbidden-Networks"
 
     /// Whether a metered network may carry the request. Default: true. False waits for another in a background session;
     /// a configuration that forbids it is not overruled.
     public var allowsExpensiveNetworkAccess: Bool {
-      get { flag(Self.expensiveKey) }
-      set { set(Self.expensiveKey, newValue) }
+      get { !forbiddenNetworks.contains("expensive") }
+      set { set("expensive", isForbidden: !newValue) }
     }
 
     /// Whether a network that a person wants to be used sparingly may carry the request. Default: true. False waits for
     /// another in a background session; a configuration that forbids it is not overruled.
     public var allowsConstrainedNetworkAccess: Bool {
-      get { flag(Self.constrainedKey) }
-      set { set(Self.constrainedKey, newValue) }
+      get { !forbiddenNetworks.contains("constrained") }
+      set { set("constrained", isForbidden: !newValue) }
     }
 
-    private func flag(_ key: String) -> Bool { URLProtocol.property(forKey: key, in: self) as? Bool ?? true }
+    private var forbiddenNetworks: Set<Substring> {
+      Set((value(forHTTPHeaderField: Self.forbiddenNetworksField) ?? "").split(separator: ","))
+    }
 
-    private mutating func set(_ key: String, _ value: Bool) {
-      guard let copy = _bridgeToObjectiveC().mutableCopy() as? NSMutableURLRequest else { return }
-      if value {
-        URLProtocol.removeProperty(forKey: key, in: copy)
-      } else {
-        URLProtocol.setProperty(false, forKey: key, in: copy)
-      }
-      self = URLRequest._unconditionallyBridgeFromObjectiveC(copy)
+    private mutating func set(_ network: Substring, isForbidden: Bool) {
+      var networks = forbiddenNetworks
+      if isForbidden { networks.insert(network) } else { networks.remove(network) }
+      setValue(
+        networks.isEmpty ? nil : networks.sorted().joined(separator: ","),
+        forHTTPHeaderField: Self.forbiddenNetworksField)
     }
   }
 #endif

@@ -32,8 +32,8 @@
     open var timeoutIntervalForResource: TimeInterval = 604_800
     /// A hint that is kept and not acted on. Default: `.default`.
     open var networkServiceType: NSURLRequest.NetworkServiceType = .default
-    /// Whether a cellular network may carry the session's tasks. Default: true. Nothing on Linux tells a cellular network
-    /// from another metered one, so false is as ``allowsExpensiveNetworkAccess`` being false.
+    /// Whether a cellular network may carry the session's tasks. Default: true. Nothing on Linux tells a cellular
+    /// network from another metered one, so false is as ``allowsExpensiveNetworkAccess`` being false.
     open var allowsCellularAccess = true
     /// Whether a metered network may carry the session's tasks. Default: true. False: tasks wait for another, and one
     /// that runs when the network becomes metered is stopped and continued later.

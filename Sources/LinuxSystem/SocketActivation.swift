@@ -3,8 +3,8 @@ import Glibc
 
 /// What a service manager is told (sd_notify(3), done by hand).
 package enum ServiceNotice {
-  /// The service does its work from now on. Nothing happens where NOTIFY_SOCKET does not ask for it; a program that takes
-  /// this one's place in the same process finds the variable, and tells it again.
+  /// The service does its work from now on. Nothing happens where NOTIFY_SOCKET does not ask for it; a program that
+  /// takes this one's place in the same process finds the variable, and tells it again.
   package static func ready() throws(SystemError) {
     guard let path = ProcessEnvironment.value(of: "NOTIFY_SOCKET"), path.hasPrefix("/") || path.hasPrefix("@") else {
       return

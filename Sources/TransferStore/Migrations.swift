@@ -183,8 +183,8 @@ struct Migration {
     """,
   ]
 
-  /// What tasks require of the device, and what their owners expect. A discretionary task of before waits until the last
-  /// hour before its deadline.
+  /// What tasks require of the device, and what their owners expect. A discretionary task of before waits until the
+  /// last hour before its deadline.
   static let conditions = [
     // A set of bits: 2 unmetered, 4 unconstrained, 8 external power, 16 battery not low, 32 full power, 64 idle.
     "ALTER TABLE task ADD COLUMN constraints INTEGER NOT NULL DEFAULT 0",

@@ -131,6 +131,8 @@ struct RequestTranslationTests {
     let copy = request
     #expect(!copy.allowsExpensiveNetworkAccess && copy.url == Self.url)
     #expect(try requires() == ["unmetered"])
+    #expect(RequestTranslation.headers(of: request, url: Self.url, configuration: configuration).isEmpty)
+    #expect(RequestTranslation.transfer(request).headers.fields.map(\.name) == ["Accept"])
     request.allowsExpensiveNetworkAccess = true
     request.allowsConstrainedNetworkAccess = false
     #expect(try requires() == ["unconstrained"])

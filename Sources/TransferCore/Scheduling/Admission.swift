@@ -153,8 +153,8 @@ package struct Admission: Hashable, Sendable {
   /// The lower, the sooner.
   static func rank(_ cell: TaskCell) -> UInt8 { ~cell.entry.priority }
 
-  /// The priority or the constraints of a task in line changed: it gets a new place, and the old one is skipped when its
-  /// turn comes. `cells` are those of all tasks.
+  /// The priority or the constraints of a task in line changed: it gets a new place, and the old one is skipped when
+  /// its turn comes. `cells` are those of all tasks.
   mutating func move(_ cell: TaskCell, _ cells: (TaskID) -> TaskCell?) {
     push(cell)
     let lane = Int(cell.lane)

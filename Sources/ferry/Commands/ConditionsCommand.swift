@@ -7,8 +7,8 @@ enum ConditionsCommand {
     operands: OperandRow(usage: "[set NAME=VALUE… | clear [NAME…]]", count: 0...32),
     options: [.json],
     notes: ConditionName.allCases.map { "\($0.rawValue): \($0.values)" } + [
-      "What was set by hand holds, over restarts too, until `ferry conditions clear`. Transfers whose conditions are not "
-        + "met wait, and go on by themselves; `ferry why ID` tells for what."
+      "What was set by hand holds, over restarts too, until `ferry conditions clear`. Transfers whose conditions are "
+        + "not met wait, and go on by themselves; `ferry why ID` tells for what."
     ],
     run: run)
 

@@ -14,8 +14,9 @@ final class DeviceBus: Sendable {
       .appendingPathComponent("Fixtures/device_bus.py").path
     ends = try UnixSocket.socketPair(nonblocking: false)
     process = try ChildProcess.spawn(
-      path: "/usr/bin/python3", arguments: ["python3", script], environment: ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"],
-      standardInput: .descriptor(ends.second.raw), standardOutput: .descriptor(ends.second.raw), newSession: false)
+      path: "/usr/bin/python3", arguments: ["python3", script],
+      environment: ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"], standardInput: .descriptor(ends.second.raw),
+      standardOutput: .descriptor(ends.second.raw), newSession: false)
     address = try Self.line(ends.first.raw)
   }
 

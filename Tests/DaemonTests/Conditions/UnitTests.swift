@@ -30,7 +30,7 @@ import Testing
     #expect(ran.status == .exited(code: 0), "\(ran.output) \(ran.errors)")
     #expect(
       ran.output.split(separator: "\n") == [
-        "socket active", "before inactive", "tasks 1", "after active", "same 1", "restarted active", "launched 1",
+        "socket active", "before inactive", "tasks 1", "after active", "same 1", "restarted", "launched 1",
         "stopped inactive", "refused 1",
       ], "\(ran.output) \(ran.errors)")
   }

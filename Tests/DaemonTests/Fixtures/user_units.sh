@@ -55,8 +55,9 @@ app=$(sed -nE 's/.*"started".*"pid": ([0-9]+).*/\1/p' "${home}/book")
 kill -9 "${first}"
 restarted() { local now; now=$(main_process); [[ ${now} != 0 && ${now} != "${first}" ]]; }
 wait_for restarted
-printf 'restarted %s\n' "$(state ferryd.service)"
-is_found() { ferry app show org.example.units --json | grep -q "\"pid\" *: *${app}\b"; }
+wait_for systemctl --user is-active ferryd.service
+printf 'restarted\n'
+is_found() { ferry app show org.example.units --json | grep -q "\"processID\" *: *${app}\b"; }
 wait_for is_found
 kill -0 "${app}" && printf 'launched %s\n' "$(grep -c '"started"' "${home}/book")"
 kill -9 "${app}"
