@@ -5,10 +5,8 @@ import Glibc
 package enum ServiceNotice {
   /// The service does its work from now on. Nothing happens where NOTIFY_SOCKET does not ask for it; a program that
   /// takes this one's place in the same process finds the variable, and tells it again.
-  package static func ready() throws(SystemError) {
-    guard let path = ProcessEnvironment.value(of: "NOTIFY_SOCKET"), path.hasPrefix("/") || path.hasPrefix("@") else {
-      return
-    }
+  package static func ready(in environment: [String: String] = ProcessEnvironment.current()) throws(SystemError) {
+    guard let path = environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@") else { return }
     try Syscall.retrying("sendto", path: path) { unsafe clinux_notify(path, "READY=1") }
   }
 }
