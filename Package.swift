@@ -42,14 +42,19 @@ let package = Package(
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
+    // Opens libsystemd when it is needed; only its headers (libsystemd-dev) are needed to build.
+    .target(name: "CSystemd"),
+
     // The daemon, from the decisions outwards.
     library("TransferCore"),
     library("LinuxSystem", ["CLinux", "TransferCore"]),
     library("WireProtocol", ["TransferCore"]),
     library("TransferStore", ["CSQLite", "TransferCore"]),
     library("CurlEngine", ["CCurl", "CCrypto", "CZlib", "LinuxSystem", "TransferCore"]),
+    library("DeviceConditions", ["CSystemd", "LinuxSystem", "TransferCore"]),
     library(
-      "TransferDaemon", ["CurlEngine", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
+      "TransferDaemon",
+      ["CurlEngine", "DeviceConditions", "LinuxSystem", "TransferCore", "TransferStore", "WireProtocol"]),
     program("ferryd", ["TransferDaemon"]),
 
     // The same engine in a program's own process.
@@ -80,6 +85,7 @@ let package = Package(
     tests("WireProtocolTests", ["WireProtocol", "TransferCore"]),
     tests("TransferStoreTests", ["TransferStore", "TransferCore"]),
     tests("CurlEngineTests", ["CurlEngine", "LoopbackServer", "LinuxSystem", "TransferCore"]),
+    tests("DeviceConditionsTests", ["DeviceConditions", "LinuxSystem", "TransferCore"]),
     tests("LoopbackServerTests", ["LoopbackServer", "loopback-server"]),
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("AppLifecycleTests", ["AppLifecycle", "FerryClient", "WireProtocol"]),

@@ -31,6 +31,7 @@ missing_build_packages() {
   has_module sqlite3 || printf '%s\n' libsqlite3-dev
   has_module libcrypto || printf '%s\n' libssl-dev
   has_module zlib || printf '%s\n' zlib1g-dev
+  has_module libsystemd || printf '%s\n' libsystemd-dev
   # What every Swift toolchain needs for linking, and some installations lack.
   [[ -e /usr/include/stdio.h ]] || printf '%s\n' libc6-dev
   has_file '/usr/lib/gcc/*/*/libstdc++.so' || printf '%s\n' g++
@@ -42,6 +43,11 @@ missing_test_packages() {
   command -v python3 >/dev/null 2>&1 || printf '%s\n' python3
   command -v curl >/dev/null 2>&1 || printf '%s\n' curl
   command -v openssl >/dev/null 2>&1 || printf '%s\n' openssl
+  # Device conditions: services on a bus of the tests' own.
+  command -v dbus-daemon >/dev/null 2>&1 || printf '%s\n' dbus
+  [[ -d /usr/lib/python3/dist-packages/dbusmock ]] || printf '%s\n' python3-dbusmock
+  # The units, which run under a `systemd --user` of the tests' own. The package alone makes it nobody's init.
+  [[ -x /usr/lib/systemd/systemd || -x /lib/systemd/systemd ]] || printf '%s\n' systemd
 }
 
 # Prints the packages that are missing for counting what the daemon costs (Benchmarks/gates).

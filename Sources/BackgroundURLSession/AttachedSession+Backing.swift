@@ -43,17 +43,26 @@
 
     func update(_ task: URLSessionTask, _ change: TaskUpdate) {
       guard let id = task.fields.withLock({ $0.id }) else { return }
+      var parameters = TaskUpdateParameters(id: id)
       switch change {
       case .description(let text):
         guard (text ?? "").utf8.count <= WireLimits.descriptionBytes else {
           return Diagnostics.log("the description of task \(task.taskIdentifier) is too long to be kept by the daemon")
         }
-        send(.taskUpdate(TaskUpdateParameters(id: id, description: text ?? "")))
-      case .priority(let value): send(.taskUpdate(TaskUpdateParameters(id: id, priority: Double(value))))
+        parameters.description = text
+        if text == nil { parameters.clear = ["description"] }
+      case .priority(let value): parameters.priority = Double(value)
       case .earliestBegin(let date):
-        let milliseconds = RequestTranslation.milliseconds(of: date)
-        send(.taskUpdate(TaskUpdateParameters(id: id, earliestBeginMilliseconds: milliseconds)))
+        parameters.earliestBeginMilliseconds = date.map(RequestTranslation.milliseconds(of:))
+        if date == nil { parameters.clear = ["earliestBegin"] }
+      case .clientExpectsToSend(let count):
+        parameters.clientExpectsToSend = count
+        if count == nil { parameters.clear = ["clientExpectsToSend"] }
+      case .clientExpectsToReceive(let count):
+        parameters.clientExpectsToReceive = count
+        if count == nil { parameters.clear = ["clientExpectsToReceive"] }
       }
+      send(.taskUpdate(parameters))
     }
 
     func convert(_ task: URLSessionTask, _ disposition: URLSession.ResponseDisposition) {

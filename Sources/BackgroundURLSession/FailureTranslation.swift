@@ -58,8 +58,19 @@
       }
       guard failure.code != "cancelled" else { return cancellation(of: task) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
-      return make(
+      let error = make(
         code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: holding(resumeData(of: task)))
+      guard failure.domain == "condition", let reason = unavailability(failure.number) else { return error }
+      var userInfo = error.userInfo
+      userInfo[NSURLErrorNetworkUnavailableReasonKey] = reason.rawValue
+      return URLError(error.code, userInfo: userInfo)
+    }
+
+    /// Of the constraints that were not met, as ``Constraints`` numbers them.
+    private static func unavailability(_ number: Int) -> URLError.NetworkUnavailableReason? {
+      let missing = Constraints(rawValue: UInt8(clamping: number))
+      if missing.contains(.unmetered) { return .expensive }
+      return missing.contains(.unconstrained) ? .constrained : nil
     }
 
     private static func resumeData(of task: TaskSnapshot) -> Data? {

@@ -120,7 +120,7 @@
     func update(_ task: URLSessionTask, _ change: TaskUpdate) {
       switch change {
       case .priority(let value): task.fields.withLock { $0.run }?.prioritize(value)
-      case .description, .earliestBegin: break
+      case .description, .earliestBegin, .clientExpectsToSend, .clientExpectsToReceive: break
       }
     }
 

@@ -17,7 +17,8 @@
     }
 
     static func transfer(_ request: URLRequest) -> TransferRequest {
-      let fields = (request.allHTTPHeaderFields ?? [:]).sorted { $0.key < $1.key }
+      let fields = (request.allHTTPHeaderFields ?? [:]).filter { $0.key != URLRequest.forbiddenNetworksField }
+        .sorted { $0.key < $1.key }
       var headers = HeaderFields(fields.map { HeaderField(name: $0.key, value: $0.value) })
       if !headers.contains("Accept") { headers.set("Accept", to: "*/*") }
       return TransferRequest(

@@ -30,10 +30,27 @@
         ? configuration.timeoutIntervalForRequest : request.timeoutInterval
       task.resourceTimeoutSeconds = configuration.timeoutIntervalForResource
       task.isDiscretionary = configuration.isDiscretionary
+      let requires = requires(of: request, under: configuration)
+      task.requires = requires.isEmpty ? nil : requires
       task.isSuspended = true
       task.addsIdempotencyKey = false
       task.key = UUID().uuidString
       return task
+    }
+
+    /// The networks that a task must not use. A request may forbid what its configuration allows, not the other way.
+    static func requires(of request: URLRequest, under configuration: URLSessionConfiguration) -> [String] {
+      var names: [String] = []
+      let allowsExpensive = configuration.allowsExpensiveNetworkAccess && request.allowsExpensiveNetworkAccess
+      // Nothing on Linux tells a cellular network from another expensive one.
+      let allowsCellular = configuration.allowsCellularAccess && request.allowsCellularAccess
+      if !allowsExpensive || !allowsCellular { names.append("unmetered") }
+      if !configuration.allowsConstrainedNetworkAccess || !request.allowsConstrainedNetworkAccess
+        || !configuration.allowsUltraConstrainedNetworkAccess
+      {
+        names.append("unconstrained")
+      }
+      return names
     }
 
     /// The daemon judges lengths itself; but a message beyond its bound would cost the connection.
@@ -54,7 +71,9 @@
       {
         for (name, value) in HTTPCookie.requestHeaderFields(with: cookies) { set(name, value) }
       }
-      for (name, value) in request.allHTTPHeaderFields ?? [:] { set(name, value) }
+      for (name, value) in request.allHTTPHeaderFields ?? [:] where name != URLRequest.forbiddenNetworksField {
+        set(name, value)
+      }
       return lines.sorted { $0.key < $1.key }.map(\.value)
     }
 
@@ -83,9 +102,8 @@
         url: url, statusCode: wire.status, httpVersion: wire.httpVersion, headerFields: fields)
     }
 
-    /// Milliseconds since 1970; 0 takes an earlier date back.
-    static func milliseconds(of date: Date?) -> Int64 {
-      guard let date else { return 0 }
+    /// Milliseconds since 1970.
+    static func milliseconds(of date: Date) -> Int64 {
       let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
       return Int64(exactly: min(max(milliseconds, 0), 253_402_300_799_000)) ?? 0
     }

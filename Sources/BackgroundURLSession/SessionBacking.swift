@@ -76,6 +76,8 @@
     case description(String?)
     case priority(Float)
     case earliestBegin(Date?)
+    case clientExpectsToSend(Int64?)
+    case clientExpectsToReceive(Int64?)
   }
 
   /// The delegate, under each of the protocols that it conforms to.

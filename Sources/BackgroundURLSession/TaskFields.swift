@@ -72,6 +72,9 @@
       suspensions = task.state == "suspended" ? 1 : 0
       taskDescription = task.description.flatMap { $0.isEmpty ? nil : $0 }
       priority = Float(task.priority)
+      earliestBeginDate = task.earliestBeginMilliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) }
+      clientExpectsToSend = task.clientExpectsToSend ?? NSURLSessionTransferSizeUnknown
+      clientExpectsToReceive = task.clientExpectsToReceive ?? NSURLSessionTransferSizeUnknown
       reportedReceived = task.received
       reportedSent = task.sent
     }

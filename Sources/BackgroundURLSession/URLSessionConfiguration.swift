@@ -33,20 +33,25 @@
     open var timeoutIntervalForResource: TimeInterval = 604_800
     /// A hint that is kept and not acted on. Default: `.default`.
     open var networkServiceType: NSURLRequest.NetworkServiceType = .default
-    /// Default: true. Kept; no effect yet.
+    /// Whether a cellular network may carry the session's tasks. Default: true. Nothing on Linux tells a cellular
+    /// network from another metered one, so false is as ``allowsExpensiveNetworkAccess`` being false.
     open var allowsCellularAccess = true
-    /// Default: true. Kept; no effect yet.
+    /// Whether a metered network may carry the session's tasks. Default: true. False: tasks wait for another, and one
+    /// that runs when the network becomes metered is stopped and continued later.
     open var allowsExpensiveNetworkAccess = true
-    /// Default: true. Kept; no effect yet.
+    /// Whether a network that a person wants to be used sparingly may carry the session's tasks: one that was marked as
+    /// metered by hand (NetworkManager does not merely guess it). Default: true.
     open var allowsConstrainedNetworkAccess = true
-    /// Default: true. Kept; no effect yet.
+    /// Default: true. Linux knows one degree of sparing only, so false is as ``allowsConstrainedNetworkAccess`` being
+    /// false.
     open var allowsUltraConstrainedNetworkAccess = true
     /// Default: false. Kept; no effect yet.
     open var requiresDNSSECValidation = false
     /// Whether a task waits for a network in place of failing. Default: false. Background sessions always wait, as on
     /// Apple's systems.
     open var waitsForConnectivity = false
-    /// True: the daemon chooses the time of the transfers. Default: false.
+    /// True: tasks wait for external power and a network that is not metered, but at most until half of
+    /// ``timeoutIntervalForResource`` is over, or a day before its end where that is later. Default: false.
     open var isDiscretionary = false
     /// Default: nil. Linux has no app extensions, so nothing requires it.
     open var sharedContainerIdentifier: String?

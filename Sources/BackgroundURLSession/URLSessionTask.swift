@@ -69,18 +69,27 @@
 
     /// The program's guess of bytes to send, headers included. Default: `NSURLSessionTransferSizeUnknown`.
     ///
-    /// Kept in this process; the daemon does not use it yet.
+    /// Kept by the daemon, and found by later processes. A negative number is the default.
     public var countOfBytesClientExpectsToSend: Int64 {
       get { fields.withLock { $0.clientExpectsToSend } }
-      set { fields.withLock { $0.clientExpectsToSend = newValue } }
+      set {
+        let count = newValue < 0 ? NSURLSessionTransferSizeUnknown : newValue
+        fields.withLock { $0.clientExpectsToSend = count }
+        session.update(self, .clientExpectsToSend(count < 0 ? nil : count))
+      }
     }
 
     /// The program's guess of bytes to receive, headers included. Default: `NSURLSessionTransferSizeUnknown`.
     ///
-    /// Kept in this process; the daemon does not use it yet.
+    /// Kept by the daemon, and found by later processes. A download waits while the disk has no room for it. A negative
+    /// number is the default.
     public var countOfBytesClientExpectsToReceive: Int64 {
       get { fields.withLock { $0.clientExpectsToReceive } }
-      set { fields.withLock { $0.clientExpectsToReceive = newValue } }
+      set {
+        let count = newValue < 0 ? NSURLSessionTransferSizeUnknown : newValue
+        fields.withLock { $0.clientExpectsToReceive = count }
+        session.update(self, .clientExpectsToReceive(count < 0 ? nil : count))
+      }
     }
 
     /// The program's own words, kept by the daemon and found by later processes. Default: nil.
@@ -104,7 +113,7 @@
       }
     }
 
-    /// The task starts no earlier. Default: nil, at once. Not read back in a later process.
+    /// The task starts no earlier. Default: nil, at once. Kept by the daemon, and found by later processes.
     public var earliestBeginDate: Date? {
       get { fields.withLock { $0.earliestBeginDate } }
       set {

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <link.h>
 #include <linux/fs.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <malloc.h>
+#include <linux/rtnetlink.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -118,6 +120,23 @@ int clinux_unix_connect(int socket, const char *path) {
   socklen_t size;
   if (unix_address(&address, &size, path) < 0) return -1;
   return connect(socket, (struct sockaddr *)&address, size);
+}
+int clinux_notify(const char *path, const char *text) {
+  struct sockaddr_un address;
+  socklen_t size;
+  if (unix_address(&address, &size, path) < 0) return -1;
+  if (*path == '@') {
+    /* An abstract name: it begins with a NUL, and does not end with one. */
+    address.sun_path[0] = 0;
+    size--;
+  }
+  int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return -1;
+  ssize_t sent = sendto(descriptor, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, size);
+  int number = errno;
+  close(descriptor);
+  errno = number;
+  return sent < 0 ? -1 : 0;
 }
 int clinux_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
 int clinux_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid) {
@@ -340,3 +359,21 @@ int clinux_thread_join_within(unsigned long thread, int64_t nanoseconds) {
   until.tv_nsec = at % 1000000000;
   return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
 }
+
+static int netlink_listen(int protocol, unsigned groups) {
+  int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+  if (descriptor < 0) return -1;
+  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
+  if (bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0) return descriptor;
+  int number = errno;
+  close(descriptor);
+  errno = number;
+  return -1;
+}
+int clinux_netlink_network_changes(void) {
+  return netlink_listen(
+      NETLINK_ROUTE,
+      RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE);
+}
+/* Group 1 is the kernel's own; group 2 would be udevd's. */
+int clinux_netlink_device_changes(void) { return netlink_listen(NETLINK_KOBJECT_UEVENT, 1); }

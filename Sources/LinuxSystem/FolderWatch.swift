@@ -15,14 +15,29 @@ package struct FolderWatch: ~Copyable {
   /// Readable while there is something new.
   package var descriptor: Int32 { source.raw }
 
-  /// Files of the folder that are written and closed, renamed or removed; with `eachWrite` also each write.
+  /// What of a folder is heard of.
+  package enum News: Sendable {
+    /// Files that are written and closed, renamed or removed.
+    case files
+    /// Each write to a file.
+    case writes
+    /// Names that appear, and the end of the folder itself.
+    case names
+
+    fileprivate var mask: UInt32 {
+      switch self {
+      case .files: UInt32(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_ONLYDIR)
+      case .writes: UInt32(IN_MODIFY | IN_ONLYDIR)
+      case .names: UInt32(IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+      }
+    }
+  }
+
   /// - Returns: the number by which ``drain()`` names the folder.
   @discardableResult
-  package func add(_ folder: String, eachWrite: Bool = false) throws(SystemError) -> Int32 {
-    var mask = UInt32(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_ONLYDIR)
-    if eachWrite { mask = UInt32(IN_MODIFY | IN_ONLYDIR) }
-    return try Syscall.retrying("inotify_add_watch", path: folder) {
-      unsafe inotify_add_watch(source.raw, folder, mask)
+  package func add(_ folder: String, hearing news: News = .files) throws(SystemError) -> Int32 {
+    try Syscall.retrying("inotify_add_watch", path: folder) {
+      unsafe inotify_add_watch(source.raw, folder, news.mask)
     }
   }
 

@@ -1,6 +1,16 @@
 import CLinux
 import Glibc
 
+/// What a service manager is told (sd_notify(3), done by hand).
+package enum ServiceNotice {
+  /// The service does its work from now on. Nothing happens where NOTIFY_SOCKET does not ask for it; a program that
+  /// takes this one's place in the same process finds the variable, and tells it again.
+  package static func ready(in environment: [String: String] = ProcessEnvironment.current()) throws(SystemError) {
+    guard let path = environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@") else { return }
+    try Syscall.retrying("sendto", path: path) { unsafe clinux_notify(path, "READY=1") }
+  }
+}
+
 /// Sockets that a service manager opened for us (sd_listen_fds(3), done by hand).
 package enum SocketActivation {
   /// The descriptors in order, close-on-exec, and their names (empty where there are none).

@@ -68,6 +68,14 @@ package struct Core: Hashable, Sendable {
   var lastSessionID = SessionID(rawValue: 0)
   var lastAttempt = AttemptID(rawValue: 0)
   package internal(set) var degraded: String?
+  /// Since when it is.
+  var degradedSince: WallInstant?
+  package internal(set) var conditions = Conditions.unrestricted
+  var unmetSince = UnmetSince()
+  /// The last conditions that were known had no network.
+  var wasOffline = false
+  /// What some task has required since the start; see ``noteDemand(_:)``.
+  package internal(set) var demanded: Constraints = []
   /// Events that were about nothing that exists any more.
   package internal(set) var staleEvents = 0
 
@@ -108,7 +116,10 @@ package struct Core: Hashable, Sendable {
     case .synced(let attempt, let offset): noteSync(attempt, offset)
     case .ended(let attempt, let ending, let requestWasSent): end(attempt, ending, requestWasSent, now)
     case .finalized(let id, let outcome): finalized(id, outcome, now)
-    case .storeChanged(let reason): degraded = reason
+    case .storeChanged(let reason):
+      degradedSince = reason.map { _ in degradedSince ?? now.wall }
+      degraded = reason
+    case .conditionsChanged(let conditions): take(conditions, now)
     case .app(let event): handle(event, now)
     case .measured(let attempt, let metrics): note(metrics, attempt)
     case .drainRequested: beginDraining()
@@ -124,13 +135,13 @@ package struct Core: Hashable, Sendable {
     for id in admission.wake(at: now.boot) { line(up: id, now) }
     while !isDraining, let place = admission.popCandidate(at: now.boot) {
       let id = place.task
-      guard let cell = tasks[id], place.rank == Admission.rank(cell) else { continue }
+      guard let cell = tasks[id], admission.isCurrent(place, cell) else { continue }
       tasks[id]?.isQueued = false
       guard mayRun(cell, now) else {
         if let wakeAt = cell.wakeAt, wakeAt > now.boot { line(up: id, now) }
         continue
       }
-      admission.occupy(cell.lane)
+      admission.occupy(cell.lane, at: now.wall)
       start(id, now)
     }
     turnApps(now)
@@ -217,7 +228,7 @@ package struct Core: Hashable, Sendable {
       timers.elements.filter { timer in
         switch timer.subject {
         case .deadline(let id): table[id]?.deadlineAt == timer.at
-        case .retention(let id), .finalizing(let id): table[id] != nil
+        case .retention(let id), .finalizing(let id), .urgency(let id): table[id] != nil
         case .dataGrace, .keptPart, .session: true
         }
       })
@@ -299,6 +310,8 @@ package struct Timer: Hashable, Comparable, Sendable {
     case dataGrace(SessionID)
     /// Placing a result failed for want of space.
     case finalizing(TaskID)
+    /// A discretionary task has waited for good conditions for long enough.
+    case urgency(TaskID)
   }
 
   package var at: BootInstant

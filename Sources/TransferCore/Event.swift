@@ -26,6 +26,8 @@ package enum Event: Hashable, Sendable {
   /// The store cannot write (a reason), or can again (nil).
   case storeChanged(degraded: String?)
   case app(AppEvent)
+  /// The device's conditions are others now, and have been for a moment.
+  case conditionsChanged(Conditions)
 }
 
 /// What a client asked for, checked by the shell: sizes, URLs and field syntax are in order.
@@ -68,7 +70,12 @@ package struct TaskDraft: Hashable, Sendable {
   package var taskDescription: String?
   package var priority: UInt8 = 128
   package var isDiscretionary = false
+  /// Without ``Constraints/network``, which the host says.
+  package var constraints: Constraints = []
   package var earliestBegin: WallInstant?
+  /// Bytes that the client expects, header fields included.
+  package var hintToSend: Int64?
+  package var hintToReceive: Int64?
   package var isSuspended = false
   /// Go on from this kept part, which also says what is asked of whom.
   package var resumeToken: ResumeToken?
@@ -90,6 +97,14 @@ package struct TaskChange: Hashable, Sendable {
   package var taskDescription: String?
   package var priority: UInt8?
   package var earliestBegin: WallInstant?
+  package var hintToSend: Int64?
+  package var hintToReceive: Int64?
+  /// Members that go back to what they are where nobody says anything.
+  package var clears: Set<Clearable> = []
+
+  package enum Clearable: String, CaseIterable, Hashable, Sendable {
+    case description, earliestBegin, clientExpectsToSend, clientExpectsToReceive
+  }
 
   package init(taskDescription: String? = nil, priority: UInt8? = nil, earliestBegin: WallInstant? = nil) {
     self.taskDescription = taskDescription

@@ -58,6 +58,9 @@ extension Core {
         continue
       }
       if !work.isPaused { perLane[Int(cell.lane)] += 1 }
+      if !admission.required(cell).isSubset(of: admission.satisfied), !mayHaveActed(id) {
+        found.append("Task \(id) is active, and its constraints are not met.")
+      }
       if cell.entry.state != .running(work.attempt) {
         found.append("Task \(id) is active in attempt \(work.attempt) and in state \(cell.entry.state).")
       }
@@ -247,6 +250,9 @@ extension Core {
       let id = cell.entry.id
       // A timer that fired may wait for the details that its decision needs.
       let isTimed: (Timer.Subject) -> Bool = { armed.contains($0) || details[id] == nil }
+      if !cell.entry.state.isFinished, !admission.required(cell).isSubset(of: demanded) {
+        found.append("Nobody looks at what task \(id) requires.")
+      }
       // A task may have given up a place that still stands in its line, and is skipped there.
       if cell.isQueued, !inLine.contains(id) { found.append("Task \(id) is marked as in line, and is not.") }
       switch cell.entry.state {
@@ -278,7 +284,7 @@ extension Core {
 
 extension Admission {
   /// Tasks with a place in their lane's line.
-  var tasksInLine: Set<TaskID> { Set(lanes.flatMap { $0.ready.elements.map(\.task) }) }
+  var tasksInLine: Set<TaskID> { Set(lanes.flatMap { $0.lines.flatMap { $0.ready.elements.map(\.task) } }) }
 
   /// Tasks that are put in line when their moment comes.
   var sleepingTasks: Set<TaskID> {
@@ -296,11 +302,18 @@ extension Admission {
     let pending = Set(turns[firstTurn...])
     for (index, lane) in lanes.enumerated() {
       if lane.hasTurn != pending.contains(Int32(index)) { found.append("Lane \(index) is wrong about its turn.") }
+      if lane.isParked != parked.contains(Int32(index)) { found.append("Lane \(index) is wrong about being parked.") }
       if lane.running < 0 { found.append("Fewer than no tasks run in lane \(index).") }
       let wakes = delayed.elements.contains { $0.sleeper == .lane(Int32(index)) }
       let isWaitingForSlot = lane.running >= lane.allowed && lane.running > 0
-      if !lane.ready.isEmpty, !lane.hasTurn, !isWaitingForSlot, !wakes {
+      if !lane.isEmpty, !lane.hasTurn, !lane.isParked, !isWaitingForSlot, !wakes {
         found.append("Lane \(index) has a line and never gets a turn.")
+      }
+      if lane.next(satisfied) != nil, !lane.hasTurn, !isWaitingForSlot, !wakes {
+        found.append("Lane \(index) has a task that may run and never gets a turn.")
+      }
+      for line in lane.lines where !line.ready.elements.allSatisfy({ $0.required == line.required }) {
+        found.append("A line of lane \(index) has a place of another.")
       }
     }
     return found

@@ -55,4 +55,9 @@ package enum Limits {
   /// Launches of an app that are remembered: enough for a person to see why it is not launched any more.
   package static let launchHistory = 20
   package static let resourceTimeout = Duration.seconds(10 * 365 * 86_400)
+  /// A discretionary task waits for good conditions until so long before its deadline, or until half of its time is
+  /// over: a day has a night in it, in which devices stand on their chargers.
+  package static let urgency = Duration.seconds(86_400)
+  /// The network has returned: lanes begin within this time, each at a moment of its own.
+  package static let spreadOfReturn = Duration.milliseconds(500)
 }

@@ -95,6 +95,7 @@ extension Core {
     let longest = entry.failures > 0 ? Limits.longestBackoff : Limits.resourceTimeout
     cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), longest) }
     tasks.insert(cell)
+    if !entry.state.isFinished { noteDemand(entry.id) }
     let isUnfinished = !entry.state.isFinished && entry.state != .suspended
     sessions.update(entry.session, isStored: false) {
       $0.taskCount += 1

@@ -203,6 +203,9 @@ extension Daemon {
     case .taskList(let parameters): list(parameters, token)
     case .taskShow(let parameters): try show(parameters, token)
     case .taskWatch(let parameters): try watch(parameters, token, peer)
+    case .conditionsShow: showConditions(token)
+    case .conditionsSet(let parameters): try setConditions(parameters, token, now, &effects)
+    case .conditionsClear(let parameters): try clearConditions(parameters, token, now, &effects)
     case .daemonStatus: status(token)
     case .daemonStop:
       respond(to: token, result: EmptyResult())

@@ -39,6 +39,7 @@ extension Daemon {
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
     gatherRestart(now, &effects)
+    watchConditions()
     effects += core.admit(at: now)
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
@@ -87,6 +88,7 @@ extension Daemon {
         for (task, outcome) in outcomes { effects += core.handle(.finalized(task, outcome), at: now) }
         finalizeNext(work, folder)
       case .app(let report): take(report, now, &effects)
+      case .device(let facts): took(facts, now, &effects)
       case .found(let paths, let owners):
         let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
         if !orphans.isEmpty {

@@ -1,4 +1,5 @@
 import CurlEngine
+import DeviceConditions
 import Glibc
 import LinuxSystem
 import TransferCore
@@ -19,6 +20,7 @@ final class Daemon {
     case found([String], [TaskID])
     case removed(FileJobs.Removal)
     case app(AppReport)
+    case device(DeviceFacts)
   }
 
   let directories: FerryDirectories
@@ -49,6 +51,14 @@ final class Daemon {
   /// Who began to watch in this turn, and what.
   var newWatches: [(peer: PeerID, tasks: [TaskID])] = []
   var unflushed: [PeerID] = []
+
+  // Conditions (ConditionsDesk.swift).
+  var desk = ConditionsDesk()
+  var device: DeviceConditions?
+  var watchedConditions: Constraints = []
+  /// Somebody asked to see all of them.
+  var demandedByPeers: Constraints = []
+  var conditionQuestions: [RequestToken] = []
 
   // Commits.
   var nextBatch = StoreThread.Batch(number: 1)
@@ -169,6 +179,7 @@ final class Daemon {
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
       try watchBasics()
+      startConditions()
       perform(effects)
       removals += leftovers.map(\.path)
       removeGathered()

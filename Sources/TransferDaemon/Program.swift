@@ -81,6 +81,11 @@ package enum DaemonProgram {
       let daemon = try Daemon(
         options,
         listener: Listener(socket: socket, signals: signals), log: log)
+      do throws(SystemError) {
+        try ServiceNotice.ready()
+      } catch {
+        log.write(.warning, "The service manager could not be told that the daemon is ready: \(error)")
+      }
       daemon.run()
       if daemon.isRestarting { return becomeNext(isActivated ? daemon.listener.descriptor : nil) }
       if !isActivated { try? Files.remove(directories.socketPath) }

@@ -210,15 +210,48 @@ package enum RequestIntake {
     draft.taskDescription = wire.description
     draft.priority = try priority(wire.priority) ?? 128
     draft.isDiscretionary = wire.isDiscretionary ?? false
+    draft.constraints = try constraints(wire.requires ?? [])
+    draft.hintToSend = try count(wire.clientExpectsToSend, "clientExpectsToSend")
+    draft.hintToReceive = try count(wire.clientExpectsToReceive, "clientExpectsToReceive")
     draft.earliestBegin = wire.earliestBeginMilliseconds.map { WallInstant(milliseconds: $0) }
     draft.isSuspended = wire.isSuspended ?? false
   }
 
   package static func change(_ wire: TaskUpdateParameters) throws(WireError) -> TaskChange {
     try check(wire.description, "description", bytes: WireLimits.descriptionBytes, allowsControl: true)
-    return TaskChange(
+    var change = TaskChange(
       taskDescription: wire.description, priority: try priority(wire.priority),
       earliestBegin: wire.earliestBeginMilliseconds.map { WallInstant(milliseconds: $0) })
+    change.hintToSend = try count(wire.clientExpectsToSend, "clientExpectsToSend")
+    change.hintToReceive = try count(wire.clientExpectsToReceive, "clientExpectsToReceive")
+    for name in wire.clear ?? [] {
+      guard let member = TaskChange.Clearable(rawValue: name) else {
+        let names = TaskChange.Clearable.allCases.map(\.rawValue).joined(separator: ", ")
+        throw WireError(.invalidParameters, "clear may name \(names), not \"\(name.prefix(32))\".")
+      }
+      change.clears.insert(member)
+    }
+    return change
+  }
+
+  /// ``Constraints/network`` is not asked for: the host says whether one is needed.
+  private static func constraints(_ names: [String]) throws(WireError) -> Constraints {
+    var all: Constraints = []
+    let known = Constraints.each.filter { $0 != .network }
+    for name in names {
+      guard let constraint = known.first(where: { $0.name == name }) else {
+        let names = known.map(\.name).joined(separator: ", ")
+        throw WireError(.invalidParameters, "requires may name \(names), not \"\(name.prefix(32))\".")
+      }
+      all.insert(constraint)
+    }
+    return all
+  }
+
+  private static func count(_ value: Int64?, _ name: String) throws(WireError) -> Int64? {
+    guard let value else { return nil }
+    guard value >= 0 else { throw WireError(.invalidParameters, "\(name) counts bytes and must not be negative.") }
+    return value
   }
 
   /// 0 … 1 to 0 … 255, with 0.5 at 128.

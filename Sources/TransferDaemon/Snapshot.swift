@@ -26,12 +26,18 @@ enum Snapshot {
     snapshot.reason = core.reason(cell, details, at: now)
     snapshot.expiresMilliseconds = core.expiry(of: entry)?.milliseconds
     if entry.state.isFinished { snapshot.resumeToken = core.keptPart(of: entry.id)?.token.description }
+    if entry.isDiscretionary { snapshot.isDiscretionary = true }
+    if !entry.constraints.isEmpty { snapshot.requires = entry.constraints.names }
+    if isFull { snapshot.blockers = core.blockers(cell, details, at: now).map(blocker) }
     return snapshot
   }
 
   private static func fill(_ snapshot: inout TaskSnapshot, _ details: TaskDetails, isFull: Bool) {
     let progress = details.progress
     snapshot.currentURL = progress.response?.url
+    snapshot.earliestBeginMilliseconds = progress.earliestBegin?.milliseconds
+    snapshot.clientExpectsToSend = progress.hintToSend
+    snapshot.clientExpectsToReceive = progress.hintToReceive
     snapshot.expectedToSend = details.plan.source?.identity.sizeBytes
     snapshot.file = progress.filePath
     snapshot.body = progress.bodyPath
@@ -53,6 +59,12 @@ enum Snapshot {
       snapshot.headers = wire(
         details.plan.request.headers.redacted(secretNames: details.plan.request.secretHeaderNames))
     }
+  }
+
+  private static func blocker(_ blocker: Blocker) -> WireBlocker {
+    WireBlocker(
+      name: blocker.name.rawValue, cause: blocker.cause, lifts: blocker.lifts,
+      sinceMilliseconds: blocker.since?.milliseconds, untilMilliseconds: blocker.until?.milliseconds)
   }
 
   static func response(_ head: ResponseHead) -> WireResponse {

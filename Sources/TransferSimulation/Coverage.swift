@@ -12,6 +12,7 @@ package struct Coverage: Sendable {
     case eventDetailsUnreadable, eventFilesOpened, eventFilesFailed, eventResponded, eventProgressed, eventSynced
     case eventEnded, eventFinalized, eventDegraded, eventRecovered, eventCancelKeepingPart, eventDrainRequested
     case eventHandedOver
+    case eventConditionsChanged, conditionsBad, conditionsGood, stoppedByConditions, urgent
 
     case effectReply, effectAnnounce, effectOffer, effectEndSession, effectPrepare, effectDiscardPreparation
     case effectLoadDetails, effectOpenFiles, effectBegin, effectBeginAfterCommit, effectReleaseBody, effectStop
@@ -111,6 +112,7 @@ package struct Coverage: Sendable {
     case .handedOver: note(.eventHandedOver)
     // The core looks at nothing of it, and the simulated engine measures nothing.
     case .measured: break
+    case .conditionsChanged: note(.eventConditionsChanged)
     }
   }
 

@@ -25,8 +25,11 @@ extension SimulatedApp {
     draft.requestTimeout = .seconds(world.dice.pick([8, 60]))
     draft.resourceTimeout = .seconds(world.dice.pick([900, 604_800, 604_800, 604_800]))
     draft.priority = UInt8(world.dice.pick([10, 128, 128, 250]))
-    draft.isDiscretionary = world.dice.below(8) == 0
+    draft.isDiscretionary = world.dice.below(6) == 0
     draft.isSuspended = world.dice.below(8) == 0
+    if world.dice.below(8) == 0 {
+      draft.constraints = world.dice.pick([.unmetered, .unconstrained, .externalPower, [.unmetered, .externalPower]])
+    }
     if world.dice.below(8) == 0 {
       draft.earliestBegin = world.wall + .milliseconds(world.dice.within(-10_000...120_000))
     }

@@ -6,6 +6,8 @@ package enum FaultKind: Int, CaseIterable, Sendable {
   // Network.
   case connectionRefused, nameNotFound, networkDown, dropBeforeRequest, dropBeforeAnswer, dropInBody, stall
   case cleanTruncation, resentRequest, dropInRequest
+  // The device.
+  case networkNone, networkMetered, externalPowerLost, conditionsUnknown
   // Servers that tell the truth.
   case objectChanges, objectChangesTwice, chunkedBody, bodyUntilClose, encodedBody, throttling, serverError
   case permanentStatus, expiredCredentials, redirect, redirectLoop, redirectExpires, redirectToNowhere, omittedDate

@@ -48,6 +48,8 @@ package enum PlantedBug: Int, CaseIterable, Sendable {
   case digestNotChecked
   /// Authorization follows a redirect to another host.
   case secretFollowsRedirect
+  /// The device's conditions are not passed on when they become worse.
+  case conditionsIgnored
   /// An acknowledgement is answered and forgotten.
   case acknowledgementForgotten
   /// An app is launched for each task that ends.

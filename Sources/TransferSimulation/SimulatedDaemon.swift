@@ -101,6 +101,7 @@ final class SimulatedDaemon {
     tickNumber += 1
     let now = world.reading()
     var effects: [Effect] = []
+    gatherConditions(now, &effects)
     gatherReports(now, &effects)
     gatherEngine(now, &effects)
     gatherPeers(now, &effects)
@@ -150,6 +151,15 @@ final class SimulatedDaemon {
     let effects = core.handle(event, at: now)
     if core.staleEvents > before { world.coverage.note(.staleEventDropped) }
     return effects
+  }
+
+  private func gatherConditions(_ now: ClockReading, _ effects: inout [Effect]) {
+    guard world.device != core.conditions else { return }
+    let isBetter = world.device.satisfied.isSuperset(of: core.conditions.satisfied)
+    if world.bug == .conditionsIgnored, !isBetter { return }
+    let before = core.runningCount
+    effects += handle(.conditionsChanged(world.device), now)
+    if core.runningCount < before { world.coverage.note(.stoppedByConditions) }
   }
 
   private func gatherReports(_ now: ClockReading, _ effects: inout [Effect]) {

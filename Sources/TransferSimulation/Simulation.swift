@@ -68,6 +68,9 @@ package final class Simulation {
   var apps: [SimulatedApp] = []
   var lastPeer: Int64 = 0
   var networkDownUntil: Int64 = 0
+  /// What the device's sources say, and when they may say that all is well again.
+  var device = Conditions.unrestricted
+  var deviceChangesAt: Int64 = 0
   var storeFailsUntil: Int64 = 0
   var diskFullUntil: Int64 = 0
 
@@ -127,6 +130,7 @@ package final class Simulation {
   private func settle() {
     faults.isCalm = true
     networkDownUntil = 0
+    device = .unrestricted
     storeFailsUntil = 0
     diskFullUntil = 0
     disk.isFull = false
@@ -304,6 +308,7 @@ package final class Simulation {
     case .measured(let attempt, _): UInt64(bitPattern: attempt.rawValue) ^ 0xC00
     case .drainRequested: 0xD00
     case .handedOver: 0xE00
+    case .conditionsChanged(let conditions): UInt64(conditions.satisfied.rawValue) ^ 0xC00
     }
   }
 

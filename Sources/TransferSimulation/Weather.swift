@@ -10,6 +10,7 @@ extension Simulation {
     changeObjects()
     changeClocks()
     changeResources()
+    changeDevice()
     changeFiles()
     changeProcesses()
     schedule(after: dice.nanoseconds(milliseconds: 50...3000)) { [unowned self] in changeWeather() }
@@ -51,6 +52,27 @@ extension Simulation {
     if strikes(.storeFull, perMille: 15) || strikes(.storeError, perMille: 15) {
       storeFailsUntil = now + dice.nanoseconds(milliseconds: 100...8000)
     }
+  }
+
+  private func changeDevice() {
+    if now >= deviceChangesAt, device != .unrestricted { setDevice(.unrestricted) }
+    var worse = device
+    if strikes(.networkNone, perMille: 20) { worse.network = .none }
+    if strikes(.networkMetered, perMille: 20) {
+      worse.network = .available(isExpensive: true, isConstrained: dice.below(2) == 0)
+    }
+    if strikes(.externalPowerLost, perMille: 20) { worse.hasExternalPower = false }
+    if strikes(.conditionsUnknown, perMille: 10) { worse.pending = .all }
+    guard worse != device else { return }
+    deviceChangesAt = now + dice.nanoseconds(milliseconds: 200...600_000)
+    setDevice(worse)
+  }
+
+  private func setDevice(_ conditions: Conditions) {
+    coverage.note(conditions.satisfied.isSuperset(of: device.satisfied) ? .conditionsGood : .conditionsBad)
+    device = conditions
+    trace("the device meets \(conditions.satisfied.names)")
+    daemon?.wake()
   }
 
   private func changeFiles() {

@@ -143,6 +143,10 @@ extension TaskProgress {
     try statement.bindCount(wasted, "wasted")
     try statement.bindCount(restarts, "restarts")
     try statement.bind(MetricsText.text(of: metrics))
+    try statement.bind(heldSince?.milliseconds)
+    try statement.bind(earliestBegin?.milliseconds)
+    try statement.bindCount(hintToSend, "a size hint")
+    try statement.bindCount(hintToReceive, "a size hint")
   }
 
   /// In the order of ``Schema/progressColumns``.
@@ -154,7 +158,10 @@ extension TaskProgress {
       contentEncoding: try row.nextText(), filePath: try row.nextText(), bodyPath: try row.nextText(),
       sha256: try row.nextText(),
       isLengthVerified: try row.nextFlag(), wasted: try row.nextCount(), restarts: try row.nextCount(),
-      metrics: try nextMetrics(row))
+      metrics: try nextMetrics(row),
+      heldSince: try row.nextInteger().map(WallInstant.init(milliseconds:)),
+      earliestBegin: try row.nextInteger().map(WallInstant.init(milliseconds:)),
+      hintToSend: try row.nextOptionalCount(), hintToReceive: try row.nextOptionalCount())
   }
 }
 

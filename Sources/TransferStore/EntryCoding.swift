@@ -104,11 +104,13 @@ extension TaskEntry {
     try statement.bind(notBefore?.milliseconds)
     try statement.bind(deadline?.milliseconds)
     try statement.bind(finishedAt?.milliseconds)
+    try statement.bind(Int64(constraints.rawValue))
+    try statement.bind(Int64(urgentSeconds))
   }
 
   /// In the order of both lists.
   static func read(from row: Statement) throws(RowFault) -> TaskEntry {
-    TaskEntry(
+    var entry = TaskEntry(
       id: TaskID(rawValue: try row.nextOrdinal()), session: SessionID(rawValue: try row.nextOrdinal()),
       number: try row.nextOrdinal(), kind: try row.nextName(TaskKind.self), state: try TaskState.read(from: row),
       origin: try row.nextRequiredText(), isRepeatable: try row.nextFlag(),
@@ -118,6 +120,9 @@ extension TaskEntry {
       notBefore: try row.nextInteger().map(WallInstant.init(milliseconds:)),
       deadline: try row.nextInteger().map(WallInstant.init(milliseconds:)),
       finishedAt: try row.nextInteger().map(WallInstant.init(milliseconds:)))
+    entry.constraints = Constraints(rawValue: UInt8(try row.nextInteger(in: 0...Int64(Constraints.all.rawValue))))
+    entry.urgentSeconds = UInt32(try row.nextInteger(in: 0...Int64(UInt32.max)))
+    return entry
   }
 }
 

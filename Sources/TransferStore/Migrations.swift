@@ -10,6 +10,7 @@ struct Migration {
     Migration(version: 2, statements: leftovers),
     Migration(version: 3, statements: apps),
     Migration(version: 4, statements: keptParts),
+    Migration(version: 5, statements: conditions),
   ]
 
   /// Part files in users' folders whose task is gone and whose removal nobody has seen.
@@ -180,6 +181,19 @@ struct Migration {
       moved_at_ms INTEGER NOT NULL
     )
     """,
+  ]
+
+  /// What tasks require of the device, and what their owners expect. A discretionary task of before waits until the
+  /// last hour before its deadline.
+  static let conditions = [
+    // A set of bits: 2 unmetered, 4 unconstrained, 8 external power, 16 battery not low, 32 full power, 64 idle.
+    "ALTER TABLE task ADD COLUMN constraints INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE task ADD COLUMN urgent_seconds INTEGER NOT NULL DEFAULT 0",
+    "UPDATE task SET urgent_seconds = 3600 WHERE is_discretionary = 1",
+    "ALTER TABLE task_progress ADD COLUMN held_since_ms INTEGER",
+    "ALTER TABLE task_progress ADD COLUMN earliest_begin_ms INTEGER",
+    "ALTER TABLE task_progress ADD COLUMN hint_to_send INTEGER",
+    "ALTER TABLE task_progress ADD COLUMN hint_to_receive INTEGER",
   ]
 
   /// Brings the database to the newest version, each step in a transaction of its own.

@@ -15,7 +15,7 @@ enum Schema {
   static let taskIdentityColumns = "id, session, number, kind"
   static let taskStateColumns = """
     state, ending, origin, is_repeatable, priority, is_discretionary, received, sent, expected, attempts, failures,
-    not_before_ms, deadline_ms, finished_at_ms
+    not_before_ms, deadline_ms, finished_at_ms, constraints, urgent_seconds
     """
 
   /// What belongs to the plan, yet is needed of every task at start.
@@ -31,7 +31,8 @@ enum Schema {
     description, resume_validator_kind, resume_validator, resume_offset, resume_total, boot_id, response_status,
     response_headers, response_url, response_http_version, failure_code, failure_retryability, failure_domain,
     failure_number, failure_detail, failure_retry_after_seconds, cancel_cause, content_encoding, file_path, body_path,
-    sha256, is_length_verified, wasted, restarts, metrics
+    sha256, is_length_verified, wasted, restarts, metrics, held_since_ms, earliest_begin_ms,
+    hint_to_send, hint_to_receive
     """
 
   static let keptPartColumns = """

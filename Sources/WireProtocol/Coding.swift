@@ -286,6 +286,11 @@ private struct RequestEnvelope: Codable {
       case .taskShow: .taskShow(try params(TaskShowParameters.self))
       case .taskWatch: .taskWatch(try params(TaskWatchParameters.self))
       case .deliveryAcknowledge: .deliveryAcknowledge(try params(DeliveryAcknowledgeParameters.self))
+      case .conditionsShow: .conditionsShow(try empty())
+      case .conditionsSet: .conditionsSet(try params(ConditionsSetParameters.self))
+      case .conditionsClear:
+        .conditionsClear(
+          try container.decodeIfPresent(ConditionsClearParameters.self, forKey: .params) ?? ConditionsClearParameters())
       case .daemonStatus: .daemonStatus(try empty())
       case .daemonStop: .daemonStop(try empty())
       case .appRegister: .appRegister(try params(AppRegisterParameters.self))
@@ -320,8 +325,10 @@ private struct RequestEnvelope: Codable {
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
     case .taskWatch(let parameters): try container.encode(parameters, forKey: .params)
     case .deliveryAcknowledge(let parameters): try container.encode(parameters, forKey: .params)
+    case .conditionsSet(let parameters): try container.encode(parameters, forKey: .params)
+    case .conditionsClear(let parameters): try container.encode(parameters, forKey: .params)
     case .daemonStatus(let parameters), .daemonStop(let parameters), .daemonRestart(let parameters),
-      .appList(let parameters):
+      .appList(let parameters), .conditionsShow(let parameters):
       try container.encode(parameters, forKey: .params)
     case .appRegister(let parameters): try container.encode(parameters, forKey: .params)
     case .appShow(let parameters), .appRemove(let parameters), .appFront(let parameters),

@@ -244,6 +244,18 @@ extension TaskSnapshot: LineWritable {
       line.member("expiresMilliseconds", expiresMilliseconds)
       line.member("resumeToken", resumeToken)
       line.member("metrics", metrics)
+      line.member("isDiscretionary", isDiscretionary)
+      if let requires {
+        line.name("requires")
+        line.list(requires) { $0.value($1) }
+      }
+      line.member("earliestBeginMilliseconds", earliestBeginMilliseconds)
+      line.member("clientExpectsToSend", clientExpectsToSend)
+      line.member("clientExpectsToReceive", clientExpectsToReceive)
+      if let blockers {
+        line.name("blockers")
+        line.list(blockers) { $1.write(to: &$0) }
+      }
     }
   }
 }

@@ -15,6 +15,9 @@ package enum ClientRequest: Hashable, Sendable {
   case taskShow(TaskShowParameters)
   case taskWatch(TaskWatchParameters)
   case deliveryAcknowledge(DeliveryAcknowledgeParameters)
+  case conditionsShow(EmptyParameters)
+  case conditionsSet(ConditionsSetParameters)
+  case conditionsClear(ConditionsClearParameters)
   case daemonStatus(EmptyParameters)
   case daemonStop(EmptyParameters)
   case appRegister(AppRegisterParameters)
@@ -43,6 +46,9 @@ package enum ClientRequest: Hashable, Sendable {
     case taskShow = "task.show"
     case taskWatch = "task.watch"
     case deliveryAcknowledge = "delivery.acknowledge"
+    case conditionsShow = "conditions.show"
+    case conditionsSet = "conditions.set"
+    case conditionsClear = "conditions.clear"
     case daemonStatus = "daemon.status"
     case daemonStop = "daemon.stop"
     case appRegister = "app.register"
@@ -73,6 +79,9 @@ package enum ClientRequest: Hashable, Sendable {
     case .taskShow: .taskShow
     case .taskWatch: .taskWatch
     case .deliveryAcknowledge: .deliveryAcknowledge
+    case .conditionsShow: .conditionsShow
+    case .conditionsSet: .conditionsSet
+    case .conditionsClear: .conditionsClear
     case .daemonStatus: .daemonStatus
     case .daemonStop: .daemonStop
     case .appRegister: .appRegister
@@ -212,6 +221,11 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   /// 0 … 1
   package var priority: Double?
   package var isDiscretionary: Bool?
+  /// Names of conditions that it waits for: "unmetered", "unconstrained", "externalPower" and others.
+  package var requires: [String]?
+  /// Bytes that the client expects, header fields included: ``TaskSnapshot/clientExpectsToSend``.
+  package var clientExpectsToSend: Int64?
+  package var clientExpectsToReceive: Int64?
   package var earliestBeginMilliseconds: Int64?
   /// True: the task waits for `task.resume`, as URLSession's tasks do.
   package var isSuspended: Bool?
@@ -272,6 +286,11 @@ package struct TaskUpdateParameters: Codable, Hashable, Sendable {
   package var description: String?
   package var priority: Double?
   package var earliestBeginMilliseconds: Int64?
+  package var clientExpectsToSend: Int64?
+  package var clientExpectsToReceive: Int64?
+  /// Members that go back to what they are where nobody says anything: "description", "earliestBegin",
+  /// "clientExpectsToSend", "clientExpectsToReceive".
+  package var clear: [String]?
   package init(id: Int64, description: String? = nil, priority: Double? = nil, earliestBeginMilliseconds: Int64? = nil)
   {
     self.id = id

@@ -146,6 +146,16 @@ package struct TaskSnapshot: Codable, Hashable, Sendable {
   /// A new task can go on from what this one left behind.
   package var resumeToken: String?
   package var metrics: WireMetrics?
+  package var isDiscretionary: Bool?
+  /// Names of the conditions that it waits for.
+  package var requires: [String]?
+  /// The date before which its owner does not want it begun, also when that is over.
+  package var earliestBeginMilliseconds: Int64?
+  /// Bytes that its owner expects, header fields included.
+  package var clientExpectsToSend: Int64?
+  package var clientExpectsToReceive: Int64?
+  /// All that keeps it from running now; only in `task.show`.
+  package var blockers: [WireBlocker]?
 
   package init(
     id: Int64, session: String, app: String, sessionID: Int64, number: Int64, kind: String, state: String,

@@ -19,6 +19,8 @@ struct DaemonHome: Sendable {
     environment["FERRY_HOME"] = folder.path
     environment["FERRY_APP_ID"] = "facade.tests"
     environment["FERRY_DAEMON"] = Self.daemonExecutable.path
+    environment["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=/nonexistent/bus"
+    environment["FERRY_SYSFS"] = "/nonexistent"
     self.environment = environment
   }
 

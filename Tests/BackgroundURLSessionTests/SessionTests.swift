@@ -232,8 +232,25 @@ struct SessionTests {
         .taskUpdate(TaskUpdateParameters(id: 100, description: "words")),
         .taskUpdate(TaskUpdateParameters(id: 100, priority: 1)),
         .taskUpdate(TaskUpdateParameters(id: 100, earliestBeginMilliseconds: 10_000)),
-        .taskUpdate(TaskUpdateParameters(id: 100, description: "")),
+        .taskUpdate(Self.clearing("description")),
       ])
+    task.earliestBeginDate = nil
+    task.countOfBytesClientExpectsToSend = 5
+    task.countOfBytesClientExpectsToReceive = -7
+    #expect(task.countOfBytesClientExpectsToReceive == NSURLSessionTransferSizeUnknown)
+    var sending = TaskUpdateParameters(id: 100)
+    sending.clientExpectsToSend = 5
+    #expect(
+      Array(stage.daemon.requests.suffix(3)) == [
+        .taskUpdate(Self.clearing("earliestBegin")), .taskUpdate(sending),
+        .taskUpdate(Self.clearing("clientExpectsToReceive")),
+      ])
+  }
+
+  private static func clearing(_ member: String) -> TaskUpdateParameters {
+    var update = TaskUpdateParameters(id: 100)
+    update.clear = [member]
+    return update
   }
 
   @Test("notifications that overtake a receipt find their task")

@@ -115,6 +115,51 @@ struct RequestTranslationTests {
     #expect(lines().isEmpty)
   }
 
+  @Test("a request may forbid a network that its configuration allows, and not the other way")
+  func networks() throws {
+    let configuration = Self.configuration()
+    var request = URLRequest(url: Self.url)
+    func requires() throws -> [String]? {
+      try #require(
+        RequestTranslation.specification(
+          kind: "download", request: request, source: nil, configuration: configuration)
+      ).requires
+    }
+    #expect(try requires() == nil)
+    request.allowsExpensiveNetworkAccess = false
+    #expect(!request.allowsExpensiveNetworkAccess && request.allowsConstrainedNetworkAccess)
+    let copy = request
+    #expect(!copy.allowsExpensiveNetworkAccess && copy.url == Self.url)
+    #expect(try requires() == ["unmetered"])
+    #expect(RequestTranslation.headers(of: request, url: Self.url, configuration: configuration).isEmpty)
+    #expect(RequestTranslation.transfer(request).headers.fields.map(\.name) == ["Accept"])
+    request.allowsExpensiveNetworkAccess = true
+    request.allowsConstrainedNetworkAccess = false
+    #expect(try requires() == ["unconstrained"])
+    request = URLRequest(url: Self.url)
+    request.allowsCellularAccess = false
+    #expect(try requires() == ["unmetered"])
+    request = URLRequest(url: Self.url)
+    configuration.allowsExpensiveNetworkAccess = false
+    configuration.allowsConstrainedNetworkAccess = false
+    request.allowsExpensiveNetworkAccess = true
+    #expect(try requires() == ["unmetered", "unconstrained"])
+  }
+
+  @Test("a transfer that was stopped for its conditions says which")
+  func unavailability() {
+    var task = TaskSnapshot(
+      id: 1, session: "s", app: "a", sessionID: 1, number: 1, kind: "data", state: "failed", method: "GET",
+      url: "https://host.test/", received: 1, sent: 0, attempts: 1, priority: 0.5, createdMilliseconds: 0)
+    for (number, reason) in [(2, URLError.NetworkUnavailableReason.expensive), (4, .constrained), (8, nil)] {
+      task.error = WireFailure(
+        code: "networkUnavailable", isTransient: false, domain: "condition", number: number, detail: "x")
+      let error = FailureTranslation.error(of: task)
+      #expect(error?.code == .notConnectedToInternet)
+      #expect(error?.networkUnavailableReason == reason)
+    }
+  }
+
   @Test("times come from the request where it sets them, else from the configuration")
   func times() throws {
     let configuration = Self.configuration()
@@ -161,7 +206,6 @@ struct RequestTranslationTests {
   @Test("dates become milliseconds, and none of them ends the program")
   func dates() {
     #expect(RequestTranslation.milliseconds(of: Date(timeIntervalSince1970: 1.5)) == 1500)
-    #expect(RequestTranslation.milliseconds(of: nil) == 0)
     #expect(RequestTranslation.milliseconds(of: .distantPast) == 0)
     #expect(RequestTranslation.milliseconds(of: Date(timeIntervalSince1970: .infinity)) == 253_402_300_799_000)
     #expect(RequestTranslation.milliseconds(of: Date(timeIntervalSince1970: .nan)) >= 0)

@@ -28,7 +28,9 @@ final class CommandHome: Sendable {
     try FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: false)
     guard unsafe chmod(root + "/home", 0o700) == 0 else { throw SystemError(errno, operation: "chmod") }
     programs = Files.parent(of: try ChildProcess.executablePath())
-    environment = ["FERRY_HOME": root + "/home", "PATH": "/usr/bin:/bin", "HOME": root, "TERM": "xterm"]
+    environment = ["FERRY_HOME": root + "/home", "PATH": "/usr/bin:/bin", "HOME": root, "TERM": "xterm"].merging(
+      DaemonHome.quietDevice
+    ) { $1 }
   }
 
   /// Stops the daemon and removes everything. Not in deinit: a failure must be seen.

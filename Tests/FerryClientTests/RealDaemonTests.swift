@@ -21,7 +21,12 @@ import WireProtocol
     }
 
     var environment: [String: String] {
-      get throws { ["FERRY_HOME": folder.path, "FERRY_DAEMON": try Self.executable(), "PATH": "/usr/bin:/bin"] }
+      get throws {
+        [
+          "FERRY_HOME": folder.path, "FERRY_DAEMON": try Self.executable(), "PATH": "/usr/bin:/bin",
+          "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent/bus", "FERRY_SYSFS": "/nonexistent",
+        ]
+      }
     }
 
     func start() throws {

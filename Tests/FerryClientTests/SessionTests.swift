@@ -63,7 +63,7 @@ import WireProtocol
           id, TaskIdentifiersResult(ids: known, unknown: parameters.ids.filter { !known.contains($0) }))
       case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop,
         .daemonRestart, .appRegister, .appList, .appShow, .appRemove, .appFront, .appForceQuit, .appAttach, .appState,
-        .appHandled:
+        .appHandled, .conditionsShow, .conditionsSet, .conditionsClear:
         client.result(id, EmptyResult())
       }
     }

@@ -232,6 +232,35 @@ extension Optional where Wrapped == InstanceLock {
   }
 }
 
+@Suite struct ServiceNoticeTests {
+  @Test(arguments: [false, true]) func readinessIsToldWhereItIsAskedFor(isAbstract: Bool) throws {
+    let folder = try TemporaryDirectory()
+    let name = (isAbstract ? "@" : "") + folder.path + "/notify"
+    let script = """
+      import socket, sys
+      path = sys.argv[1]
+      listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+      listener.bind("\\0" + path[1:] if path[0] == "@" else path)
+      listener.settimeout(30)
+      sys.exit(listener.recv(100) != b"READY=1")
+      """
+    let listener = try ChildProcess.spawn(
+      path: "/usr/bin/python3", arguments: ["python3", "-c", script, name], environment: [:], newSession: false)
+    let end = BootInstant.now() + .seconds(30)
+    // Until the listener has its name; what is not heard is sent again.
+    while BootInstant.now() < end, try ChildProcess.reap(listener).map({ #expect($0 == .exited(code: 0)) }) == nil {
+      try? ServiceNotice.ready(in: ["NOTIFY_SOCKET": name])
+      _ = poll(nil, 0, 10)
+    }
+    #expect(BootInstant.now() < end)
+  }
+
+  @Test func nobodyWhoAsksIsToldNothing() throws {
+    try ServiceNotice.ready(in: [:])
+    for address in ["", "vsock:2:1", "relative"] { try ServiceNotice.ready(in: ["NOTIFY_SOCKET": address]) }
+  }
+}
+
 @Suite struct SocketActivationTests {
   @Test func takesWhatIsMeantForThisProcess() throws {
     // Above what anything else in this process opens, in a row.

@@ -46,6 +46,7 @@ extension PlantedBug: CustomTestStringConvertible {
       .lengthNotChecked, .keyForgotten, .stopIgnored, .impatient, .digestNotChecked, .secretFollowsRedirect,
       .acknowledgementForgotten:
       []
+    case .conditionsIgnored: [.networkNone, .networkMetered]
     }
   }
 
@@ -75,6 +76,7 @@ extension PlantedBug: CustomTestStringConvertible {
     case .impatient: ["no attempt while blocked"]
     case .launchNotBatched: ["one launch per batch"]
     case .budgetNotDoubled: ["launch budget kept"]
+    case .conditionsIgnored: ["no attempt without its conditions"]
     }
   }
 }

@@ -100,6 +100,7 @@ import Testing
       .peerLeft(PeerID(rawValue: .max)), .peerLeft(Bench.peer), .prepared(token, []),
       .prepared(token, [PreparedTask(task: task, outcome: .ready(source: nil, destination: .managed))]),
       .detailsLoaded(task, nil), .detailsLoaded(TaskID(rawValue: .max), nil), .storeChanged(degraded: "x"),
+      .conditionsChanged(Conditions(network: .none)), .conditionsChanged(.unknown), .conditionsChanged(.unrestricted),
       .storeChanged(degraded: nil), .drainRequested, .handedOver,
       .finalized(task, .placed(path: "", bytes: .max, sha256: nil)),
       .finalized(TaskID(rawValue: .min), .failed(TransferFailure(.noSpace, .transient, detail: ""))),

@@ -34,6 +34,8 @@ extension LifeExploration {
     var asked: Int64?
     var isOtherBoot: Bool
     var stored: Place
+    var satisfied: Constraints
+    var isUrgent: Bool
 
     private mutating func blur() {
       method = nil
@@ -91,6 +93,8 @@ extension LifeExploration {
       isReleased = node.shell.wires.contains { $0.isReleased }
       asked = work?.resume?.offset
       isOtherBoot = progress.map { $0.bootID != core.configuration.bootID } ?? false
+      satisfied = core.admission.satisfied
+      isUrgent = cell?.isUrgent ?? false
       if isCoarse { blur() }
     }
   }
@@ -151,7 +155,9 @@ extension ModelShell {
     case .handedOver:
       opening.removeAll()
       wires.removeAll()
-    case .commanded, .progressed, .synced, .storeChanged, .measured, .drainRequested, .app: break
+    case .commanded, .progressed, .synced, .storeChanged, .measured, .drainRequested, .app,
+      .conditionsChanged:
+      break
     }
   }
 }
@@ -197,6 +203,8 @@ extension Event {
     case .measured: "measured"
     case .drainRequested: "a restart is asked for"
     case .handedOver: "another daemon takes over"
+    case .conditionsChanged(let conditions):
+      conditions.satisfied == .all ? "conditions are good" : "conditions are not met"
     }
   }
 }

@@ -190,11 +190,17 @@ extension LifeExploration {
       }
     }
     steps += commands(node)
+    // Each life meets the want of what it requires.
+    for conditions in [Conditions.unrestricted, isDiscretionary ? Conditions(hasExternalPower: false) : offline]
+    where conditions != node.bench.core.conditions { steps.append(.event(.conditionsChanged(conditions))) }
     if node.bench.core.nextDeadline != nil { steps.append(.time) }
     steps.append(.restart(boot: "boot-1"))
     steps.append(.restart(boot: "boot-2"))
     return steps
   }
+
+  private var isDiscretionary: Bool { draft.isDiscretionary }
+  private var offline: Conditions { Conditions(network: .none) }
 
   private func commands(_ node: Node) -> [Step] {
     guard node.isEnqueued else { return [] }

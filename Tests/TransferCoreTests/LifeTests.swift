@@ -27,6 +27,7 @@ import Testing
     Life(testDescription: "upload by PUT", draft: .upload(), unmet: [.asking], unmetVerdicts: resumptions),
     Life(
       testDescription: "upload by POST", draft: .upload(method: "POST"), unmet: [.asking], unmetVerdicts: resumptions),
+    Life(testDescription: "discretionary download", draft: .download().with { $0.isDiscretionary = true }),
     Life(testDescription: "data", draft: .data(), unmet: [.asking, .finalizing], unmetVerdicts: resumptions),
   ]
 

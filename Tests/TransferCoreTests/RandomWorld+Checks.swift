@@ -88,6 +88,7 @@ extension RandomWorld {
     if chance(25) { draft.key = "k\(below(20))" }
     draft.isSuspended = chance(10)
     draft.isDiscretionary = chance(20)
+    if chance(15) { draft.constraints = Constraints(rawValue: UInt8(below(128))).subtracting(.network) }
     draft.priority = UInt8(below(256))
     if chance(30) { draft.statusRule = .any }
     if chance(10) { draft.earliestBegin = bench.now.wall + .seconds(below(100)) }

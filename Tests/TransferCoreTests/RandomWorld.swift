@@ -60,7 +60,7 @@ struct RandomWorld {
     case 95: leave()
     case 96: if chance(15) { version += 1 }
     case 97: tick(.storeChanged(degraded: bench.core.degraded == nil && chance(30) ? "The disk is full." : nil))
-    case 98: break
+    case 98: if chance(40) { changeConditions() }
     default: if chance(30) { restart() }
     }
   }
@@ -287,6 +287,20 @@ struct RandomWorld {
     if let due = bench.core.nextDeadline { bench.advance(max(due - bench.now.boot, .zero)) }
     if chance(3) { bench.wall += Int64(below(7_200_000)) - 3_600_000 }
     tick(nil)
+  }
+
+  /// Now and then something is missing; mostly everything is as it should be.
+  private mutating func changeConditions() {
+    var conditions = Conditions.unrestricted
+    switch below(6) {
+    case 0: conditions.network = .none
+    case 1: conditions.network = .available(isExpensive: true, isConstrained: chance(50))
+    case 2: conditions.hasExternalPower = false
+    case 3: conditions.pending = Constraints(rawValue: UInt8(below(128)))
+    default: break
+    }
+    count(conditions == .unrestricted ? "conditions are good" : "conditions are bad")
+    tick(.conditionsChanged(conditions))
   }
 
   mutating func leave() {

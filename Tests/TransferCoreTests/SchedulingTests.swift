@@ -123,7 +123,7 @@ import Testing
     _ = bench.add(.download(), to: session)
     let waiting = bench.add(.download(), to: session) ?? TaskID(rawValue: 0)
     for change in 0..<1000 { bench.command(.update(waiting, TaskChange(priority: UInt8(change % 256)))) }
-    #expect(bench.core.admission.lanes[0].ready.count < 200)
+    #expect(bench.core.admission.lanes[0].lines[0].ready.count < 200)
     #expect(bench.core.violations() == [])
   }
 

@@ -94,8 +94,9 @@ enum Sample {
   static func entry(_ id: Int64, session: Int64 = 1, kind: TaskKind = .download) -> TaskEntry {
     TaskEntry(
       id: TaskID(rawValue: id), session: SessionID(rawValue: session), number: id, kind: kind, state: .waiting,
-      origin: "https://example.org:443", isRepeatable: false, priority: 200, isDiscretionary: true, received: 11,
-      sent: 12, expected: 13, attempts: 14, failures: 15,
+      origin: "https://example.org:443", isRepeatable: false, priority: 200, isDiscretionary: true,
+      constraints: [.unmetered, .idle], urgentSeconds: .max, received: 11, sent: 12, expected: 13, attempts: 14,
+      failures: 15,
       notBefore: WallInstant(milliseconds: -16), deadline: WallInstant(milliseconds: 1_790_000_000_017),
       finishedAt: WallInstant(milliseconds: 18))
   }
@@ -130,7 +131,8 @@ enum Sample {
         .connectionLost, .transient, domain: "curl", number: -56, detail: "The server closed.", retryAfterSeconds: 7),
       cancelCause: .forceQuit, contentEncoding: "gzip", filePath: "/f", bodyPath: "/b", sha256: "00ff",
       isLengthVerified: false, wasted: 21,
-      restarts: 1, metrics: metrics)
+      restarts: 1, metrics: metrics, heldSince: WallInstant(milliseconds: 22),
+      earliestBegin: WallInstant(milliseconds: -23), hintToSend: 24, hintToReceive: .max)
   }
 
   static var metrics: MetricsLog {

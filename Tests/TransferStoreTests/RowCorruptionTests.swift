@@ -47,6 +47,8 @@ import TransferCore
     Damage("priority = 256", "priority is outside of 0 to 255"),
     Damage("priority = -1", "priority is outside of 0 to 255"),
     Damage("is_discretionary = 2", "is_discretionary is neither 0 nor 1"),
+    Damage("constraints = 128", "constraints"),
+    Damage("urgent_seconds = -1", "urgent_seconds"),
     Damage("received = -1", "received is negative"),
     Damage("received = 1.5", "received holds a real number"),
     Damage("received = 'many'", "received holds text"),

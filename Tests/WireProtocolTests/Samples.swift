@@ -22,11 +22,15 @@ enum Samples {
     case .taskCancel: .taskCancel(TaskIdentifiersParameters(ids: [3], producesResumeData: true))
     case .taskRemove: .taskRemove(TaskIdentifiersParameters(ids: [4]))
     case .taskUpdate:
-      .taskUpdate(TaskUpdateParameters(id: 1, description: "d", priority: 0.25, earliestBeginMilliseconds: 17))
+      .taskUpdate(update)
     case .taskList: .taskList(TaskListParameters(after: 1, limit: 2, session: 3, isUnfinishedOnly: true))
     case .taskShow: .taskShow(TaskShowParameters(id: 9))
     case .taskWatch: .taskWatch(TaskWatchParameters(ids: [1, 2]))
     case .deliveryAcknowledge: .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: 1, numbers: [1, 2, 3]))
+    case .conditionsShow: .conditionsShow(EmptyParameters())
+    case .conditionsSet:
+      .conditionsSet(ConditionsSetParameters(values: [ConditionValue(name: "metered", value: "yes")]))
+    case .conditionsClear: .conditionsClear(ConditionsClearParameters(names: ["metered"]))
     case .daemonStatus: .daemonStatus(EmptyParameters())
     case .daemonStop: .daemonStop(EmptyParameters())
     case .appRegister:
@@ -60,6 +64,14 @@ enum Samples {
     }
   }
 
+  static var update: TaskUpdateParameters {
+    var update = TaskUpdateParameters(id: 1, description: "d", priority: 0.25, earliestBeginMilliseconds: 17)
+    update.clientExpectsToSend = 1
+    update.clientExpectsToReceive = 2
+    update.clear = ["description"]
+    return update
+  }
+
   static let bareSpecification = WireTaskSpecification(kind: "download", url: "http://localhost/")
 
   static var specification: WireTaskSpecification {
@@ -79,6 +91,9 @@ enum Samples {
     task.description = "line\nbreak\ttab \u{0}nul \u{2028}"
     task.priority = 0.75
     task.isDiscretionary = false
+    task.requires = ["idle"]
+    task.clientExpectsToSend = 1
+    task.clientExpectsToReceive = 2
     task.earliestBeginMilliseconds = -1
     task.isSuspended = true
     task.key = "key"
@@ -146,6 +161,15 @@ enum Samples {
     task.expiresMilliseconds = 15
     task.resumeToken = String(repeating: "0f", count: 16)
     task.metrics = metrics
+    task.isDiscretionary = true
+    task.requires = ["unmetered", "externalPower"]
+    task.earliestBeginMilliseconds = 15
+    task.clientExpectsToSend = 16
+    task.clientExpectsToReceive = 17
+    task.blockers = [
+      WireBlocker(name: "time", cause: "c", lifts: "l", sinceMilliseconds: 18, untilMilliseconds: nil),
+      WireBlocker(name: "idle", cause: "\"c\"", lifts: "l", sinceMilliseconds: nil, untilMilliseconds: 19),
+    ]
     return task
   }
 }

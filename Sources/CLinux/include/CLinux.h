@@ -55,9 +55,16 @@ int clinux_lock_take(int descriptor);
 int clinux_lock_drop(int descriptor);
 int clinux_lock_query(int descriptor);
 
+/* A non-blocking, close-on-exec netlink socket that hears these multicast groups (a mask; netlink(7)): what changes of
+   links, addresses and routes, and what the kernel tells of devices (uevents). */
+int clinux_netlink_network_changes(void);
+int clinux_netlink_device_changes(void);
+
 /* Unix sockets. */
 int clinux_unix_bind(int socket, const char *_Nonnull path);
 int clinux_unix_connect(int socket, const char *_Nonnull path);
+/* Sends one datagram; a path that begins with @ is an abstract name. */
+int clinux_notify(const char *_Nonnull path, const char *_Nonnull text);
 /* Bytes a socket's path may have, without the NUL. */
 size_t clinux_unix_path_limit(void);
 int clinux_accept(int listener);

@@ -63,8 +63,19 @@ public struct TaskOptions: Hashable, Sendable {
   public var label: String?
   /// 0 … 1.
   public var priority = 0.5
-  /// May wait for a good moment (power, network).
+  /// Waits for external power and a network that is not metered, but at most until half of ``resourceTimeout`` is over,
+  /// or a day before its end where that is later.
   public var isDiscretionary = false
+  /// False: waits while the network is metered.
+  public var allowsExpensiveNetwork = true
+  /// False: waits while a person wants the network to be used sparingly.
+  public var allowsConstrainedNetwork = true
+  /// Waits while the device runs on its battery.
+  public var requiresExternalPower = false
+  /// Bytes that the response will have, header fields included: a download waits while the disk has no room for them.
+  public var expectedToReceive: Int64?
+  /// Bytes that the request will have, header fields included; shown, and nothing else.
+  public var expectedToSend: Int64?
   /// Not before this date.
   public var earliestBegin: Date?
   /// Waits for ``Session/resume(_:)``.
@@ -192,6 +203,17 @@ public struct NewTask: Hashable, Sendable {
     }
     wire.priority = options.priority
     if options.isDiscretionary { wire.isDiscretionary = true }
+    var requires: [String] = []
+    if !options.allowsExpensiveNetwork { requires.append("unmetered") }
+    if !options.allowsConstrainedNetwork { requires.append("unconstrained") }
+    if options.requiresExternalPower { requires.append("externalPower") }
+    if !requires.isEmpty { wire.requires = requires }
+    for (bytes, name) in [(options.expectedToSend, "expectedToSend"), (options.expectedToReceive, "expectedToReceive")]
+    where bytes ?? 0 < 0 {
+      throw FerryError(.invalidArgument, "\(name) counts bytes and must not be negative")
+    }
+    wire.clientExpectsToSend = options.expectedToSend
+    wire.clientExpectsToReceive = options.expectedToReceive
     wire.earliestBeginMilliseconds = options.earliestBegin?.wireMilliseconds
     if options.startsSuspended { wire.isSuspended = true }
     wire.key = options.key ?? UUID().uuidString

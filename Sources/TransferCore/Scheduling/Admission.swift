@@ -3,6 +3,10 @@
 ///
 /// A lane that could not reach its host is *suspect*: only one task probes it, and after each failure the whole lane
 /// waits, so that a server that returns is not met by a herd.
+///
+/// A lane has a line for each set of constraints. While the device does not meet them nothing is taken out of a line,
+/// and a lane that has no other gets no turn until conditions change: a million tasks that wait for a condition cost
+/// nothing.
 package struct Admission: Hashable, Sendable {
   private(set) var lanes: [Lane] = []
   private var laneIndex: [LaneKey: Int32] = [:]
@@ -11,10 +15,16 @@ package struct Admission: Hashable, Sendable {
   private(set) var firstTurn = 0
   private(set) var delayed = BinaryHeap<Delayed>()
   package private(set) var running = 0
+  /// When the last slot of all was taken.
+  package private(set) var fullSince: WallInstant?
   /// Transfers at once over all lanes.
   var runningLimit = Limits.running
   /// Origins that asked to be left alone, for lanes that are made meanwhile.
   private var rests: [String: BootInstant] = [:]
+  /// What the device's conditions meet now.
+  package private(set) var satisfied = Constraints.all
+  /// Lanes all of whose lines wait for conditions.
+  private(set) var parked: [Int32] = []
 
   package init() {}
 
@@ -27,19 +37,46 @@ package struct Admission: Hashable, Sendable {
     var origin: String
     var limit: Int
     var running = 0
-    var ready = BinaryHeap<Ready>()
+    /// One for each set of constraints that tasks of the lane have had; few.
+    var lines: [Line] = []
+    /// This machine itself: no network is needed to reach it.
+    var isLoopback: Bool
     var notBefore: BootInstant?
     var failures: Int64 = 0
     var hasTurn = false
-    /// Places that were given up for others since the line was last tidied.
+    var isParked = false
+    /// Places that were given up for others since the lines were last tidied.
     var moved = 0
+    /// When the last free slot was taken.
+    var fullSince: WallInstant?
+
+    var isEmpty: Bool { lines.allSatisfy { $0.ready.isEmpty } }
+
+    /// The line whose first task is next, of those that may send one.
+    func next(_ satisfied: Constraints) -> Int? {
+      var best: Int?
+      for (index, line) in lines.enumerated() where line.required.isSubset(of: satisfied) {
+        guard let top = line.ready.top else { continue }
+        if let known = best, let other = lines[known].ready.top, other < top { continue }
+        best = index
+      }
+      return best
+    }
 
     var isSuspect: Bool { failures > 0 }
     var allowed: Int { isSuspect ? min(limit, 1) : limit }
   }
 
+  /// Tasks with one set of constraints.
+  struct Line: Hashable, Sendable {
+    var required: Constraints
+    var ready = BinaryHeap<Ready>()
+  }
+
   package struct Ready: Hashable, Comparable, Sendable {
     var rank: UInt8
+    /// Of the line that the place is in.
+    var required: Constraints
     var task: TaskID
 
     package static func < (left: Self, right: Self) -> Bool {
@@ -71,7 +108,7 @@ package struct Admission: Hashable, Sendable {
       return index
     }
     let index = Int32(lanes.count)
-    lanes.append(Lane(origin: origin, limit: limit))
+    lanes.append(Lane(origin: origin, limit: limit, isLoopback: Origin.isLoopback(origin)))
     laneIndex[key] = index
     if let rest = rests[origin] { hold(index, until: rest) }
     return index
@@ -85,25 +122,73 @@ package struct Admission: Hashable, Sendable {
       return
     }
     cell.isQueued = true
-    lanes[Int(cell.lane)].ready.push(Ready(rank: Self.rank(cell), task: cell.entry.id))
+    push(cell)
+  }
+
+  private mutating func push(_ cell: TaskCell) {
+    let required = required(cell)
+    let place = Ready(rank: Self.rank(cell), required: required, task: cell.entry.id)
+    let lane = Int(cell.lane)
+    if let line = lanes[lane].lines.firstIndex(where: { $0.required == required }) {
+      lanes[lane].lines[line].ready.push(place)
+    } else {
+      lanes[lane].lines.append(Line(required: required, ready: BinaryHeap([place])))
+    }
     giveTurn(cell.lane)
+  }
+
+  /// All that a task requires now.
+  package func required(_ cell: TaskCell) -> Constraints {
+    var required = cell.entry.constraints
+    if !lanes[Int(cell.lane)].isLoopback { required.insert(.network) }
+    if cell.entry.isDiscretionary, !cell.isUrgent { required.formUnion(.discretionary) }
+    return required
+  }
+
+  /// Whether a place is its task's present one.
+  package func isCurrent(_ place: Ready, _ cell: TaskCell) -> Bool {
+    place.rank == Self.rank(cell) && place.required == required(cell)
   }
 
   /// The lower, the sooner.
   static func rank(_ cell: TaskCell) -> UInt8 { ~cell.entry.priority }
 
-  /// The priority of a task in line changed: it gets a new place, and the old one is skipped when its turn comes.
-  /// `isCurrent` tells whether a place is its task's present one.
-  mutating func move(_ cell: TaskCell, isCurrent: (Ready) -> Bool) {
+  /// The priority or the constraints of a task in line changed: it gets a new place, and the old one is skipped when
+  /// its turn comes. `cells` are those of all tasks.
+  mutating func move(_ cell: TaskCell, _ cells: (TaskID) -> TaskCell?) {
+    push(cell)
     let lane = Int(cell.lane)
-    lanes[lane].ready.push(Ready(rank: Self.rank(cell), task: cell.entry.id))
     lanes[lane].moved += 1
-    giveTurn(cell.lane)
-    guard lanes[lane].moved > 64, lanes[lane].moved * 2 > lanes[lane].ready.count else { return }
+    guard lanes[lane].moved > 64, lanes[lane].moved * 2 > lanes[lane].lines.reduce(0, { $0 + $1.ready.count }) else {
+      return
+    }
     var seen: Set<TaskID> = []
-    let current = lanes[lane].ready.elements.filter { isCurrent($0) && seen.insert($0.task).inserted }
-    lanes[lane].ready = BinaryHeap(current)
+    for line in lanes[lane].lines.indices {
+      let current = lanes[lane].lines[line].ready.elements.filter { place in
+        cells(place.task).map { isCurrent(place, $0) } ?? false && seen.insert(place.task).inserted
+      }
+      lanes[lane].lines[line].ready = BinaryHeap(current)
+    }
     lanes[lane].moved = 0
+  }
+
+  /// The device meets other constraints than before. Gives back the lanes that have a line to send from again.
+  mutating func take(_ new: Constraints) -> [Int32] {
+    guard new != satisfied else { return [] }
+    satisfied = new
+    let waiting = parked
+    parked.removeAll(keepingCapacity: true)
+    for lane in waiting {
+      lanes[Int(lane)].isParked = false
+      giveTurn(lane)
+    }
+    return waiting.filter { lanes[Int($0)].hasTurn }
+  }
+
+  /// Nothing of the lane starts before then, and one task goes ahead of the others.
+  mutating func probe(_ lane: Int32, at moment: BootInstant) {
+    lanes[Int(lane)].failures = max(lanes[Int(lane)].failures, 1)
+    hold(lane, until: moment)
   }
 
   /// Wakes what has slept long enough; the tasks among it are given back, to be put in line if they still wait.
@@ -127,7 +212,10 @@ package struct Admission: Hashable, Sendable {
       // Without a slot the lane gets its next turn from `release`, while it is held from `wake`.
       if lanes[lane].running >= lanes[lane].allowed { continue }
       if let notBefore = lanes[lane].notBefore, notBefore > now { continue }
-      guard let ready = lanes[lane].ready.pop() else { continue }
+      guard let line = lanes[lane].next(satisfied), let ready = lanes[lane].lines[line].ready.pop() else {
+        park(index)
+        continue
+      }
       giveTurn(index)
       return ready
     }
@@ -136,12 +224,15 @@ package struct Admission: Hashable, Sendable {
 
   /// Some of the tasks that are next in a lane's line, in no strict order.
   func upcoming(_ lane: Int32, _ count: Int) -> [TaskID] {
-    lanes[Int(lane)].ready.elements.prefix(count).map(\.task)
+    guard let line = lanes[Int(lane)].next(satisfied) else { return [] }
+    return lanes[Int(lane)].lines[line].ready.elements.prefix(count).map(\.task)
   }
 
-  package mutating func occupy(_ lane: Int32) {
+  package mutating func occupy(_ lane: Int32, at now: WallInstant? = nil) {
     lanes[Int(lane)].running += 1
+    if lanes[Int(lane)].running >= lanes[Int(lane)].allowed { lanes[Int(lane)].fullSince = now }
     running += 1
+    if running >= runningLimit { fullSince = now }
   }
 
   /// A running task gave its slot back.
@@ -184,13 +275,22 @@ package struct Admission: Hashable, Sendable {
 
   package func heldUntil(_ lane: Int32) -> BootInstant? { lanes[Int(lane)].notBefore }
   package func isFull(_ lane: Int32) -> Bool { lanes[Int(lane)].running >= lanes[Int(lane)].allowed }
+  package func fullSince(_ lane: Int32) -> WallInstant? { lanes[Int(lane)].fullSince }
   package func runningInLane(_ lane: Int32) -> Int { lanes[Int(lane)].running }
   package func limit(_ lane: Int32) -> Int { lanes[Int(lane)].allowed }
 
   private mutating func giveTurn(_ lane: Int32) {
-    guard !lanes[Int(lane)].hasTurn, !lanes[Int(lane)].ready.isEmpty else { return }
+    guard !lanes[Int(lane)].hasTurn else { return }
+    guard lanes[Int(lane)].next(satisfied) != nil else { return park(lane) }
     lanes[Int(lane)].hasTurn = true
     turns.append(lane)
+  }
+
+  /// A lane that can send nothing until conditions change; none where it has no line at all.
+  private mutating func park(_ lane: Int32) {
+    guard !lanes[Int(lane)].isParked, !lanes[Int(lane)].isEmpty else { return }
+    lanes[Int(lane)].isParked = true
+    parked.append(lane)
   }
 
   private mutating func popTurn() -> Int32? {

@@ -15,6 +15,10 @@ extension Core {
   private func waitingReason(_ cell: TaskCell, _ held: TaskDetails?, _ now: ClockReading) -> String {
     if let degraded { return "the daemon cannot store its state: \(degraded)" }
     if cell.entry.kind == .data, sessions[cell.entry.session]?.attached == nil { return "its client is not connected" }
+    let unmet = unmet(cell, held)
+    if let first = unmet.first {
+      return unmet.count == 1 ? first.cause : unmet.map(\.cause).joined(separator: "; ")
+    }
     let lane = admission.heldUntil(cell.lane).flatMap { $0 > now.boot ? $0 : nil }
     let own = cell.wakeAt.flatMap { $0 > now.boot ? $0 : nil }
     if let until = [lane, own].compactMap({ $0 }).max() {

@@ -256,8 +256,10 @@ extension Core {
     let entry = TaskEntry(
       id: id, session: session, number: number, kind: draft.kind, state: isStarted ? .waiting : .suspended,
       origin: draft.origin, isRepeatable: draft.isRepeatable, priority: draft.priority,
-      isDiscretionary: draft.isDiscretionary, received: part?.received ?? 0, expected: part?.point.total,
-      notBefore: draft.earliestBegin, deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
+      isDiscretionary: draft.isDiscretionary, constraints: draft.constraints,
+      urgentSeconds: Self.urgentSeconds(draft.resourceTimeout), received: part?.received ?? 0,
+      expected: part?.point.total, notBefore: draft.earliestBegin,
+      deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
     let plan = TaskPlan(
       kind: draft.kind, request: draft.request, source: source, destination: destination,
       partPath: part?.partPath ?? partPath(id, destination, app: owner.key.app), partOwner: part?.owner,
@@ -278,7 +280,8 @@ extension Core {
         plan: plan,
         progress: TaskProgress(
           taskDescription: draft.taskDescription, resumePoint: part?.point,
-          bootID: part?.bootID ?? configuration.bootID, response: part?.response)))
+          bootID: part?.bootID ?? configuration.bootID, response: part?.response,
+          earliestBegin: draft.earliestBegin, hintToSend: draft.hintToSend, hintToReceive: draft.hintToReceive)))
     if let digest = cell.keyDigest { keyOwners[digest] = id }
     sessions.update(session) {
       $0.record.nextTaskNumber += 1
@@ -287,6 +290,7 @@ extension Core {
     }
     touch(id, progress: true)
     noteUse(of: session, now)
+    noteDemand(id)
     if isStarted {
       armDeadline(id, now)
       line(up: id, now)
@@ -334,20 +338,42 @@ extension Core {
     if let earliest = change.earliestBegin, tasks[id]?.entry.state.isFinished == false {
       tasks[id]?.entry.notBefore = earliest
       tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
-      touch(id)
+      details[id]?.progress.earliestBegin = earliest
+      touch(id, progress: true)
       line(up: id, now)
     }
     if let text = change.taskDescription {
       details[id]?.progress.taskDescription = text
       touch(id, progress: true)
     }
+    if change.hintToSend != nil || change.hintToReceive != nil {
+      if let bytes = change.hintToSend { details[id]?.progress.hintToSend = bytes }
+      if let bytes = change.hintToReceive { details[id]?.progress.hintToReceive = bytes }
+      touch(id, progress: true)
+    }
+    clear(change.clears, of: id, now)
     effects.append(.reply(token, .identifiers(reached: [id], unknown: [])))
   }
 
-  private mutating func moveInLine(_ id: TaskID) {
+  private mutating func clear(_ members: Set<TaskChange.Clearable>, of id: TaskID, _ now: ClockReading) {
+    guard !members.isEmpty, let cell = tasks[id] else { return }
+    if members.contains(.description) { details[id]?.progress.taskDescription = nil }
+    if members.contains(.clientExpectsToSend) { details[id]?.progress.hintToSend = nil }
+    if members.contains(.clientExpectsToReceive) { details[id]?.progress.hintToReceive = nil }
+    touch(id, progress: true)
+    guard members.contains(.earliestBegin) else { return }
+    details[id]?.progress.earliestBegin = nil
+    // After a failure the moment is that of the next try, which stays.
+    guard !cell.entry.state.isFinished, cell.entry.failures == 0 else { return }
+    tasks[id]?.entry.notBefore = nil
+    tasks[id]?.wakeAt = nil
+    line(up: id, now)
+  }
+
+  mutating func moveInLine(_ id: TaskID) {
     guard let cell = tasks[id], cell.isQueued else { return }
     let table = tasks
-    admission.move(cell) { place in table[place.task].map { Admission.rank($0) == place.rank } ?? false }
+    admission.move(cell) { table[$0] }
   }
 
   mutating func resume(_ id: TaskID, _ now: ClockReading) {
@@ -390,6 +416,7 @@ extension Core {
     tasks[id]?.entry.deadline = nil
     tasks[id]?.deadlineAt = nil
     setState(.suspended, of: id)
+    noteHeld(id, now)
     settleSession(cell.entry.session, now)
   }
 
@@ -429,6 +456,12 @@ extension Core {
       sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
     }
     forget(id, now)
+  }
+
+  /// Notes since when the task does not go on by itself.
+  mutating func noteHeld(_ id: TaskID, _ now: ClockReading) {
+    details[id]?.progress.heldSince = now.wall
+    touch(id, progress: true)
   }
 
   mutating func setState(_ state: TaskState, of id: TaskID) {

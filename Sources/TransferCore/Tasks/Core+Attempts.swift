@@ -171,6 +171,10 @@ extension Core {
   ) -> TransferFailure? {
     guard let free = files.freeBytes else { return nil }
     if let total = resume?.total { return Self.missingSpace(needed: total - (resume?.offset ?? 0), free: free) }
+    // What its owner expects is looked at before the server was asked; header fields count in it, and are few.
+    if cell.entry.expected == nil, let hint = held.progress.hintToReceive, held.plan.kind == .download, resume == nil {
+      return Self.missingSpace(needed: hint, free: free.addingClamped(files.partBytes ?? 0))
+    }
     // What was too large for the disk a moment ago is not fetched again to find out that it still is.
     guard resume == nil, held.progress.failure?.code == .noSpace, let total = cell.entry.expected else { return nil }
     return Self.missingSpace(needed: total, free: free.addingClamped(files.partBytes ?? 0))
@@ -333,6 +337,7 @@ extension Core {
         return contradict(id, work, cell, requestWasSent, now)
       }
       follow(location, id, work, request, status, now)
+      stopIfBlocked(id, now)
     case .discarded:
       leaveWireAfterEnd(id)
       if case .retryLater(let failure)? = work.verdict, let last = lastWord(failure, id, work, cell) {

@@ -18,6 +18,7 @@ extension Core {
     case .retryLater(let failure): settle(failure, of: id, now)
     case .ask(let failure):
       details[id]?.progress.failure = failure
+      details[id]?.progress.heldSince = now.wall
       setState(.asking, of: id)
       touch(id, progress: true)
     case .reject(let failure): finish(id, .failed(failure), now)
@@ -84,6 +85,10 @@ extension Core {
       admission.rest(hostOf: cell.lane, until: now.boot + delay, at: now.boot)
     }
     details[id]?.progress.failure = failure
+    // A disk that is still full has been so since the first try that it failed.
+    if failure?.code != .noSpace || details[id]?.progress.heldSince == nil || cell.entry.failures == 0 {
+      details[id]?.progress.heldSince = now.wall
+    }
     tasks[id]?.entry.failures = failures
     tasks[id]?.entry.notBefore = now.wall + delay
     tasks[id]?.wakeAt = now.boot + delay
@@ -140,6 +145,7 @@ extension Core {
     case .failed(let failure):
       if failure.code == .noSpace, !isForeground(cell.entry.session) {
         // The bytes are there; only their place is missing. Nothing is fetched or sent again for that.
+        if held.progress.failure?.code != .noSpace { details[id]?.progress.heldSince = now.wall }
         details[id]?.progress.failure = failure
         touch(id, progress: true)
         arm(Timer(at: now.boot + Limits.spaceCheckInterval, subject: .finalizing(id)))
@@ -299,6 +305,7 @@ extension Core {
     let due = now.boot + remaining
     tasks[id]?.deadlineAt = due
     arm(Timer(at: due, subject: .deadline(id)))
+    armUrgency(id, now)
   }
 
   /// A calendar date is a moment of the wall clock: when that was set, tasks with a date get their new moment. (Delays
@@ -339,6 +346,7 @@ extension Core {
       case .session(let session): reclaimIfExpired(session, now)
       case .dataGrace(let session): endDataTasks(of: session, now)
       case .finalizing(let id): orderFinalizing(id)
+      case .urgency(let id): becomeUrgent(id, now)
       }
     }
   }

@@ -17,6 +17,8 @@ package struct TaskCell: Hashable, Sendable {
   package var isProgressDirty = false
   /// The row is not there yet.
   package var isNew = false
+  /// Discretionary, and so near its deadline that it waits for nothing any more.
+  package var isUrgent = false
 
   package init(entry: TaskEntry, lane: Int32) {
     self.entry = entry

@@ -28,6 +28,15 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     self.port = port
   }
 
+  /// An origin, as ``description`` writes it, that is this machine itself (RFC 6761 section 6.3, RFC 5735 section 3,
+  /// RFC 4291 section 2.5.3): no network is needed to reach it.
+  package static func isLoopback(_ origin: String) -> Bool {
+    guard let host = Origin(url: origin)?.host else { return false }
+    if host == "localhost" || host.hasSuffix(".localhost") || host == "[::1]" { return true }
+    let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+    return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+  }
+
   package var description: String { "\(scheme)://\(host):\(port)" }
 
   private static let slash = UInt8(ascii: "/")

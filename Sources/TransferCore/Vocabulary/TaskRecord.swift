@@ -37,6 +37,10 @@ package struct TaskEntry: Hashable, Sendable {
   /// 0 … 255; 128 is URLSession's default of 0.5.
   package var priority: UInt8
   package var isDiscretionary: Bool
+  /// Conditions that the task requires, beside the network that its host does.
+  package var constraints: Constraints
+  /// Discretionary, it waits for good conditions until so many seconds before its deadline.
+  package var urgentSeconds: UInt32
   /// Body bytes held (a download) or received (an upload's response).
   package var received: Int64
   /// Body bytes sent in the current attempt.
@@ -57,8 +61,9 @@ package struct TaskEntry: Hashable, Sendable {
 
   package init(
     id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
-    isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false, received: Int64 = 0,
-    sent: Int64 = 0, expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
+    isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false,
+    constraints: Constraints = [], urgentSeconds: UInt32 = 0, received: Int64 = 0, sent: Int64 = 0,
+    expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
     deadline: WallInstant? = nil, finishedAt: WallInstant? = nil
   ) {
     self.id = id
@@ -70,6 +75,8 @@ package struct TaskEntry: Hashable, Sendable {
     self.isRepeatable = isRepeatable
     self.priority = priority
     self.isDiscretionary = isDiscretionary
+    self.constraints = constraints
+    self.urgentSeconds = urgentSeconds
     self.received = received
     self.sent = sent
     self.expected = expected
@@ -109,13 +116,21 @@ package struct TaskProgress: Hashable, Sendable {
   package var restarts: Int64
   /// What the engine measured.
   package var metrics: MetricsLog
+  /// Since when it is paused, asks, or waits after a failure.
+  package var heldSince: WallInstant?
+  /// The date before which its owner does not want it begun; kept for its owner, also when it is over.
+  package var earliestBegin: WallInstant?
+  /// Bytes that its owner expects to send and to receive, header fields included; nil: it did not say.
+  package var hintToSend: Int64?
+  package var hintToReceive: Int64?
 
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
     response: ResponseHead? = nil, failure: TransferFailure? = nil, cancelCause: CancelCause? = nil,
     contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
     isLengthVerified: Bool = true,
-    wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog()
+    wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog(), heldSince: WallInstant? = nil,
+    earliestBegin: WallInstant? = nil, hintToSend: Int64? = nil, hintToReceive: Int64? = nil
   ) {
     self.taskDescription = taskDescription
     self.resumePoint = resumePoint
@@ -131,6 +146,10 @@ package struct TaskProgress: Hashable, Sendable {
     self.wasted = wasted
     self.restarts = restarts
     self.metrics = metrics
+    self.heldSince = heldSince
+    self.earliestBegin = earliestBegin
+    self.hintToSend = hintToSend
+    self.hintToReceive = hintToReceive
   }
 }
 

@@ -144,7 +144,7 @@ extension Daemon {
       for name in Files.names(in: outputs) where name.hasSuffix(".output") && !isOfLivingLaunch(name) {
         try? Files.remove("\(outputs)/\(name)")
       }
-      outputFolder = try appWatch.add(outputs, eachWrite: true)
+      outputFolder = try appWatch.add(outputs, hearing: .writes)
       if let folder = AppFolder.path(environment) {
         try Files.makePrivateDirectory(folder)
         try appWatch.add(folder)

@@ -6,6 +6,9 @@ enum OptionName: String, CaseIterable, Hashable, Sendable {
   case maxTime = "max-time"
   case request
   case noIdempotencyKey = "no-idempotency-key"
+  case unmetered
+  case onPower = "on-power"
+  case after
   case all, unfinished, json, lines, help
   case exec
   case taskIdentifier = "task-identifier"

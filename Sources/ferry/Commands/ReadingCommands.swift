@@ -35,7 +35,7 @@ enum ReadingCommands {
     })
 
   static let why = Command(
-    name: "why", summary: "tell why a task does not run now, and when it is tried next",
+    name: "why", summary: "tell all that keeps a task from running now, since when, and what will lift it",
     operands: OperandRow(usage: "ID", count: 1...1), options: [.json],
     run: { (arguments) throws(CommandFailure) in
       let id = try ArgumentValue.taskID(arguments.operands[0])
@@ -45,6 +45,9 @@ enum ReadingCommands {
       } else {
         try StandardStream.output.writeLine(
           TaskText.explanation(task, wallMilliseconds: Clocks.wallMilliseconds()))
+        for line in TaskText.blockers(task, wallMilliseconds: Clocks.wallMilliseconds()) {
+          try StandardStream.output.writeLine(line)
+        }
       }
       return .success
     })
@@ -57,6 +60,7 @@ enum ReadingCommands {
     var attempts: Int64
     var nextAttemptMilliseconds: Int64?
     var error: WireFailure?
+    var blockers: [WireBlocker]?
 
     init(_ task: TaskSnapshot) {
       id = task.id
@@ -65,6 +69,7 @@ enum ReadingCommands {
       attempts = task.attempts
       nextAttemptMilliseconds = task.nextAttemptMilliseconds
       error = task.error
+      blockers = task.blockers
     }
   }
 

@@ -23,6 +23,9 @@ struct TransferRun {
       name: .timeout, value: "SECONDS", help: "start the attempt anew after so long without progress (60)"),
     OptionRow(
       name: .maxTime, value: "SECONDS", help: "give the task up after so long, all attempts together (604800)"),
+    OptionRow(name: .unmetered, help: "wait while the network is metered"),
+    OptionRow(name: .onPower, help: "wait while the device runs on its battery"),
+    OptionRow(name: .after, value: "TIME", help: "begin no earlier: \(StartTime.forms)"),
   ]
 
   /// The options that both commands understand alike.
@@ -39,6 +42,12 @@ struct TransferRun {
     }
     if let text = arguments.value(.maxTime) {
       specification.resourceTimeoutSeconds = try ArgumentValue.seconds(text, option: "--max-time")
+    }
+    let requires = [(OptionName.unmetered, "unmetered"), (.onPower, "externalPower")].filter { arguments.has($0.0) }
+    if !requires.isEmpty { specification.requires = requires.map(\.1) }
+    if let text = arguments.value(.after) {
+      specification.earliestBeginMilliseconds = try StartTime.milliseconds(
+        text, wallMilliseconds: Clocks.wallMilliseconds())
     }
     // Sent again after a lost connection, the same key makes no second task.
     specification.key = randomKey()

@@ -113,6 +113,10 @@ enum TaskText {
       ("attempts", String(task.attempts)),
       ("fetched twice", task.wasted.flatMap { $0 > 0 ? Quantity.bytes($0) : nil }),
       ("source kept by", task.pin),
+      ("waits for", task.requires?.joined(separator: ", ")),
+      ("discretionary", task.isDiscretionary == true ? "it begins when the device has power and a good network" : nil),
+      ("not before", task.earliestBeginMilliseconds.map(LocalTime.text)),
+      ("expects", expectation(task)),
       ("description", task.description),
       ("created", LocalTime.text(milliseconds: task.createdMilliseconds)),
       ("ended", task.finishedMilliseconds.map(LocalTime.text)),
@@ -123,6 +127,15 @@ enum TaskText {
     return rows.compactMap { name, value in
       value.map { "\(TerminalText.padded("\(name):", columns: 16))\(TerminalText.escaped($0))" }
     }
+  }
+
+  /// What its owner expects to send and to receive.
+  private static func expectation(_ task: TaskSnapshot) -> String? {
+    let parts = [
+      task.clientExpectsToSend.map { "to send \(Quantity.bytes($0))" },
+      task.clientExpectsToReceive.map { "to receive \(Quantity.bytes($0))" },
+    ].compactMap { $0 }
+    return parts.isEmpty ? nil : parts.joined(separator: ", ")
   }
 
   private static func origin(_ failure: WireFailure) -> String {

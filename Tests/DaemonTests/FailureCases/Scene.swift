@@ -83,6 +83,7 @@ final class Scene: Sendable {
   /// Starts the daemon, with what is given beside the scene's environment, and opens the session.
   func start(_ extra: [String: String] = [:], attaching: Bool = true) throws {
     var variables = ["FERRY_HOME": home, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"]
+    variables.merge(DaemonHome.quietDevice) { $1 }
     variables.merge(environment) { $1 }
     variables.merge(extra) { $1 }
     let output = Pipe()

@@ -68,6 +68,8 @@ final class DaemonHome: Sendable {
   let path: String
   /// What its programs are started with.
   let environment: [String: String]
+  /// No source of this machine speaks in: neither its system bus nor its batteries.
+  static let quietDevice = ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent/bus", "FERRY_SYSFS": "/nonexistent"]
   private let programs = Mutex<[Program]>([])
   private let removesFolder: Bool
 
@@ -84,7 +86,7 @@ final class DaemonHome: Sendable {
       values[name] = ProcessEnvironment.value(of: name)
     }
     values["FERRY_DAEMON"] = Self.executable("ferryd")
-    environment = values.merging(overrides) { $1 }
+    environment = values.merging(Self.quietDevice) { $1 }.merging(overrides) { $1 }
   }
 
   deinit { end() }
