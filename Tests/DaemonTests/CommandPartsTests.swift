@@ -315,6 +315,8 @@ import WireProtocol
     (task.description, task.sha256, task.isLengthVerified, task.validator) = ("", "", false, "")
     (task.wasted, task.pin, task.cancelCause) = (0, "", "")
     (task.expiresMilliseconds, task.resumeToken, task.metrics) = (0, "", WireMetrics(MetricsLog()))
+    (task.isDiscretionary, task.requires, task.blockers, task.earliestBeginMilliseconds) = (true, [], [], 0)
+    (task.clientExpectsToSend, task.clientExpectsToReceive) = (0, 0)
     task.response = WireResponse(status: 200, headers: [], url: "", httpVersion: "1.1")
     task.error = WireFailure(code: "", isTransient: false, domain: "", number: 0, detail: "")
     let members = try JSONDecoder().decode([String: Anything].self, from: Data(JSONText.of(task).utf8)).keys

@@ -35,7 +35,7 @@ enum ReadingCommands {
     })
 
   static let why = Command(
-    name: "why", summary: "tell all that keeps a task from running now, since when, and what will lift it",
+    name: "why", summary: "tell what keeps a task from running, and what will lift it",
     operands: OperandRow(usage: "ID", count: 1...1), options: [.json],
     run: { (arguments) throws(CommandFailure) in
       let id = try ArgumentValue.taskID(arguments.operands[0])
