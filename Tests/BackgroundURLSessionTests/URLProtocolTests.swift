@@ -149,12 +149,11 @@ struct URLProtocolTests {
       }
     }
     let session = session()
-    func error(_ path: String) async -> URLError? {
-      await session.dataAnswer(URLRequest(url: url("errors.test", path))).error
-    }
-    #expect(await error("/own")?.code == .notConnectedToInternet)
-    #expect(await error("/cocoa")?.code == .timedOut)
-    let other = await error("/other")
+    let own = await session.dataAnswer(URLRequest(url: url("errors.test", "/own")))
+    #expect(own.error?.code == .notConnectedToInternet)
+    let cocoa = await session.dataAnswer(URLRequest(url: url("errors.test", "/cocoa")))
+    #expect(cocoa.error?.code == .timedOut)
+    let other = await session.dataAnswer(URLRequest(url: url("errors.test", "/other"))).error
     #expect(other?.code == .unknown && other?.userInfo[NSUnderlyingErrorKey] is Fault)
   }
 
