@@ -90,6 +90,7 @@ let package = Package(
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("AppLifecycleTests", ["AppLifecycle", "FerryClient", "WireProtocol"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
+    tests("InProcessTransfersTests", ["InProcessTransfers", "LinuxSystem", "TransferCore"]),
     tests(
       "DaemonTests",
       ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"],

@@ -12,5 +12,8 @@ let package = Package(
     .executableTarget(
       name: "delegate", dependencies: [.product(name: "BackgroundURLSession", package: "ferry")],
       swiftSettings: [.swiftLanguageMode(.v6), .strictMemorySafety(), .treatAllWarnings(as: .error)]),
+    .executableTarget(
+      name: "sessions", dependencies: [.product(name: "BackgroundURLSession", package: "ferry")],
+      swiftSettings: [.swiftLanguageMode(.v6), .strictMemorySafety(), .treatAllWarnings(as: .error)]),
   ]
 )

@@ -653,6 +653,13 @@ def loop_latency(bench, slow=False):
 
 # MARK: Collecting results
 
+def client_program(name):
+    """A program of the package `Benchmarks`; it may not have been built."""
+    built = os.environ.get(
+        "FERRY_BENCH_CLIENTS", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".build", "release"))
+    return os.path.join(built, name)
+
+
 def collecting(bench):
     """Results that wait, collected by a fresh client: the raw protocol, and FerryClient where it was built."""
     count = bench.sizes["results"]
@@ -660,11 +667,9 @@ def collecting(bench):
         "%d results collected by a fresh client" % count, ["client", "deliveries/s", "wall s", "daemon CPU µs each", "client CPU µs each"],
         "A window of 256 is offered ahead of the acknowledgements; each acknowledgement is durable before its reply.")
     rates = {}
-    built = os.environ.get(
-        "FERRY_BENCH_CLIENTS", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".build", "release"))
     clients = {"protocol, in Python": None}
     for name, *command in (("FerryClient", "collect", "bench", "results"), ("delegate queue", "delegate", "results")):
-        program = os.path.join(built, command[0])
+        program = client_program(command[0])
         if os.path.exists(program):
             clients[name] = [program, *command[1:], str(count)]
     for name, program in clients.items():
@@ -699,3 +704,38 @@ def collecting(bench):
     rates.pop("delegate queue", None)  # is reported, without a goal
     for name, rate in rates.items():
         bench.goal("collecting results, " + name, "≥ 20,000 deliveries/s", "%d/s" % rate, rate >= 20_000)
+
+
+# MARK: Ordinary sessions
+
+def ordinary_sessions(bench):
+    """One program, once with this project's URLSession and once with FoundationNetworking's: one large download, and
+    many small requests at once."""
+    program = client_program("sessions")
+    if not os.path.exists(program):
+        return
+    small, size = bench.sizes["session_count"], bench.sizes["large"]
+    works = (
+        ("one download of %d MiB" % (size // MIB), "download", [bench.server.url("large")]),
+        ("%d data tasks of 4 KiB" % small, "data", [bench.server.url("small/4096/%05d" % (n % 1000)) for n in range(small)]))
+    table = Table(
+        "Ordinary sessions, in the program's own process",
+        ["work", "URLSession of", "wall s", "CPU s", "RSS MiB", "wall × ours", "CPU × ours"],
+        "Completion handlers, one ephemeral session, files to memory (tmpfs); the same source for both.")
+    lists = bench.fresh("memory", "lists")
+    environment = dict(os.environ, TMPDIR=lists)
+    for work, kind, urls in works:
+        path = os.path.join(lists, kind)
+        write_list(path, [url + "\n" for url in urls])
+        costs = in_turns(bench.rounds, {
+            name: lambda library=library: measure.run([program, library, kind, path], env=environment)
+            for name, library in (("Ferry", "ferry"), ("FoundationNetworking", "foundation"))})
+        for name in costs:
+            table.add(
+                work, name, "%.3f" % median([c.wall for c in costs[name]]), "%.3f" % median([c.cpu for c in costs[name]]),
+                "%.1f" % (max(c.rss for c in costs[name]) / MIB), "%.2f" % paired(costs, name, "Ferry", "wall"),
+                "%.2f" % paired(costs, name, "Ferry", "cpu"))
+        wall, cpu = (paired(costs, "FoundationNetworking", "Ferry", field) for field in ("wall", "cpu"))
+        bench.goal("CPU of FoundationNetworking, " + work, "≥ 5 × ours", "%.1f" % cpu, cpu >= 5)
+        bench.goal("wall time of FoundationNetworking, " + work, "≥ 3 × ours", "%.1f" % wall, wall >= 3)
+    bench.tables.append(table)

@@ -16,12 +16,12 @@ from server import Nginx
 
 FULL = dict(
     large=1 << 30, small_count=10_000, medium_count=1_000, enqueue=10_000, long_queue=100_000, waiting=[100_000, 1_000_000],
-    idle_seconds=60, starts=21, kills=9, load_seconds=10, results=10_000)
+    idle_seconds=60, starts=21, kills=9, load_seconds=10, results=10_000, session_count=5_000)
 QUICK = dict(
     large=256 << 20, small_count=2_000, medium_count=150, enqueue=2_000, long_queue=20_000, waiting=[20_000],
-    idle_seconds=3, starts=7, kills=3, load_seconds=2, results=1_000)
+    idle_seconds=3, starts=7, kills=3, load_seconds=2, results=1_000, session_count=1_000)
 
-FIGURES = ["large", "many", "enqueue", "waiting", "idle", "killed", "loop", "collect"]
+FIGURES = ["large", "many", "enqueue", "waiting", "idle", "killed", "loop", "collect", "sessions"]
 
 
 def arguments():
@@ -75,7 +75,7 @@ def measure_all(bench, chosen):
             figures.waiting_tasks(bench, count)
     for name, figure in (("idle", figures.idle), ("killed", figures.killed), ("loop", figures.loop_latency),
                          ("loop", lambda bench: figures.loop_latency(bench, slow=True)),
-                         ("collect", figures.collecting)):
+                         ("collect", figures.collecting), ("sessions", figures.ordinary_sessions)):
         if name in chosen:
             say(name)
             figure(bench)

@@ -53,11 +53,18 @@
     }
 
     private func schedule() {
-      operations.addOperation { self.runOne() }
+      operations.addOperation { self.runSome() }
     }
 
-    private func runOne() {
-      if let callback = waiting.withLock({ $0.callbacks.popFirst() }) { callback() }
+    /// Callbacks in one operation: one each would cost more than most of them do; more would keep the program's own
+    /// operations waiting.
+    private static let batch = 16
+
+    private func runSome() {
+      for _ in 0..<Self.batch {
+        guard !operations.isSuspended, let callback = waiting.withLock({ $0.callbacks.popFirst() }) else { break }
+        callback()
+      }
       let isEmpty = waiting.withLock { state in
         state.isScheduled = !state.callbacks.isEmpty
         return !state.isScheduled

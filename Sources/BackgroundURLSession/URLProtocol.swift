@@ -95,8 +95,8 @@
     }
   }
 
-  /// Who hears what a ``URLProtocol`` answers: the session's side of it. What comes after the end, and after a
-  /// redirect, is not heard.
+  /// Who hears what a ``URLProtocol`` answers: the session's side of it. What comes after the end, or after a redirect,
+  /// is not heard.
   public protocol URLProtocolClient: NSObjectProtocol {
     /// The answer is another request; the task's delegate decides whether it is followed.
     func urlProtocol(_ protocol: URLProtocol, wasRedirectedTo request: URLRequest, redirectResponse: URLResponse)

@@ -31,15 +31,21 @@ package final class TransferHome: Sendable {
   /// Why there is no loop: out of descriptors or threads.
   private let failure: TransferFailure?
 
-  /// - Parameter temporaryFolder: where the files of downloads stand until they are released.
-  package init(temporaryFolder: String) {
+  /// - Parameters:
+  ///   - temporaryFolder: where the files of downloads stand until they are released.
+  ///   - threadName: of the loop, for debuggers.
+  ///   - isOnline: whether a network is there; asked when a host is not found, on the loop's thread.
+  package init(
+    temporaryFolder: String, threadName: String = "URLSession",
+    isOnline: @escaping @Sendable () -> Bool = { NetworkInterfaces.isAnyUp }
+  ) {
     do throws(SystemError) {
       let mailbox = try Mailbox<Message>()
-      let worker = try Worker(name: "URLSession", limit: 1)
+      let worker = try Worker(name: threadName, limit: 1)
       self.mailbox = mailbox
       self.worker = worker
       failure = nil
-      worker.submit { TransferLoop.run(mailbox, temporaryFolder: temporaryFolder) }
+      worker.submit { TransferLoop.run(mailbox, temporaryFolder: temporaryFolder, isOnline: isOnline) }
     } catch {
       mailbox = nil
       worker = nil

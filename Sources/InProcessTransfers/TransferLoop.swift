@@ -37,6 +37,7 @@ final class TransferLoop {
   let bridge: EventLoopBridge
   let engine: CurlEngine
   let folder: String
+  private let isOnline: @Sendable () -> Bool
   var core: Core
   var works: [TaskID: Work] = [:]
   /// Rows, so to speak: what the core may ask for again.
@@ -58,10 +59,12 @@ final class TransferLoop {
   private var random = RandomWords(seed: Clocks.randomWord())
 
   /// Turns for as long as the process lives.
-  static func run(_ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String) {
+  static func run(
+    _ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String, isOnline: @escaping @Sendable () -> Bool
+  ) {
     let loop: TransferLoop
     do {
-      loop = try TransferLoop(mailbox, temporaryFolder: temporaryFolder)
+      loop = try TransferLoop(mailbox, temporaryFolder: temporaryFolder, isOnline: isOnline)
     } catch {
       return refuseAll(mailbox, unavailable("\(error)"))
     }
@@ -83,8 +86,11 @@ final class TransferLoop {
     }
   }
 
-  private init(_ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String) throws {
+  private init(
+    _ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String, isOnline: @escaping @Sendable () -> Bool
+  ) throws {
     self.mailbox = mailbox
+    self.isOnline = isOnline
     loop = try EventLoop()
     files = try FileWorkers()
     bridge = try EventLoopBridge(loop)
@@ -172,8 +178,16 @@ final class TransferLoop {
     case .ended(let attempt, let end, let facts):
       if let task = core.taskOnWire(attempt) { works[task]?.attempt = nil }
       if let metrics = facts.metrics { handle(.measured(attempt, metrics)) }
-      handle(.ended(attempt, end, requestWasSent: facts.requestWasSent))
+      handle(.ended(attempt, blamingNetwork(end), requestWasSent: facts.requestWasSent))
     }
+  }
+
+  /// Without a network a name is not found either; what the program wants to hear is that there is none.
+  private func blamingNetwork(_ end: AttemptEnd) -> AttemptEnd {
+    guard case .failed(var failure) = end, failure.code == .hostNotFound, !isOnline() else { return end }
+    failure.code = .networkUnavailable
+    failure.detail = "No network is there. \(failure.detail)"
+    return .failed(failure)
   }
 
   private func pass(_ bytes: [UInt8], of attempt: AttemptID) {

@@ -202,6 +202,33 @@ import Testing
     #expect(Self.removed(bench.effects).contains(part.partPath))
   }
 
+  @Test func aForegroundClientLetsTheTaskGoAndKeepsThePart() throws {
+    var bench = Bench()
+    let opened = bench.command(
+      .foreground(
+        .open(SessionKey(app: "app", identifier: "f"), network: NetworkSettings(), waitsForConnectivity: false)))
+    guard case .sessionOpened(let session, _, _)? = opened else {
+      Issue.record("no session")
+      return
+    }
+    let id = try must(bench.add(.download(), to: session))
+    bench.openFiles(id)
+    bench.respond(id, .ok(length: 100_000_000), .takeWhole)
+    bench.handle(.progressed(bench.attempt(id), held: 40, sent: 0))
+    bench.fail(id)
+    #expect(bench.state(id) == .finished(.failed))
+    let part = try #require(bench.core.keptPart(of: id))
+    _ = bench.take()
+    bench.command(.remove([id]))
+    #expect(bench.core.tasks[id] == nil && bench.core.keptPart(part.token) == part)
+    #expect(Self.removed(bench.effects).isEmpty && bench.core.violations() == [])
+    let next = try must(bench.add(Self.resuming(part), to: session))
+    #expect(bench.core.residentDetails(next)?.plan.partPath == part.partPath)
+    bench.command(.cancel([next]))
+    bench.command(.remove([next]))
+    #expect(Self.removed(bench.effects).contains(part.partPath) && bench.core.violations() == [])
+  }
+
   @Test func aPartIsKeptForAWeekAndNoLonger() throws {
     var (bench, session, id) = Self.half()
     var store = ModelStore()
