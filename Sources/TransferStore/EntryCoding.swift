@@ -26,6 +26,8 @@ extension SessionRecord {
     try statement.bind(owesFinishEvents)
     try statement.bind(sendsLaunchEvents)
     try statement.bind(unusedSince?.milliseconds)
+    try statement.bind(answersChallenges)
+    try statement.bindHeaders(network.tls?.stored, "a setting of TLS")
   }
 
   /// In the order of ``Schema/sessionColumns``.
@@ -35,11 +37,13 @@ extension SessionRecord {
     let network = NetworkSettings(
       httpProxy: try row.nextText(), httpsProxy: try row.nextText(), noProxy: try row.nextRequiredText(),
       certificateFile: try row.nextText(), maximumConnectionsPerHost: Int(try row.nextInteger(in: connections)))
-    return SessionRecord(
+    var record = SessionRecord(
       id: id, key: key, network: network, collectsResults: try row.nextFlag(), isInvalidated: try row.nextFlag(),
       nextTaskNumber: try row.nextOrdinal(), nextDelivery: try row.nextOrdinal(),
       owesFinishEvents: try row.nextFlag(), sendsLaunchEvents: try row.nextFlag(),
-      unusedSince: try row.nextInteger().map(WallInstant.init(milliseconds:)))
+      unusedSince: try row.nextInteger().map(WallInstant.init(milliseconds:)), answersChallenges: try row.nextFlag())
+    record.network.tls = try TLSSettings.read(from: row)
+    return record
   }
 }
 
@@ -104,6 +108,7 @@ extension TaskEntry {
     try statement.bind(notBefore?.milliseconds)
     try statement.bind(deadline?.milliseconds)
     try statement.bind(finishedAt?.milliseconds)
+    try statement.bind(asksFirst)
   }
 
   /// In the order of both lists.
@@ -117,7 +122,7 @@ extension TaskEntry {
       attempts: try row.nextCount(), failures: try row.nextCount(),
       notBefore: try row.nextInteger().map(WallInstant.init(milliseconds:)),
       deadline: try row.nextInteger().map(WallInstant.init(milliseconds:)),
-      finishedAt: try row.nextInteger().map(WallInstant.init(milliseconds:)))
+      finishedAt: try row.nextInteger().map(WallInstant.init(milliseconds:)), asksFirst: try row.nextFlag())
   }
 }
 

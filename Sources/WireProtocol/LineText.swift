@@ -244,6 +244,7 @@ extension TaskSnapshot: LineWritable {
       line.member("expiresMilliseconds", expiresMilliseconds)
       line.member("resumeToken", resumeToken)
       line.member("metrics", metrics)
+      line.member("question", question)
     }
   }
 }
@@ -304,6 +305,7 @@ extension DaemonNotification: LineWritable {
         line.member("id", notice.id)
         line.member("bytes", notice.bytes)
       case .taskRemoved(let notice): line.member("id", notice.id)
+      case .taskQuestion(let notice): line.member("task", notice.task)
       case .delivery(let notice):
         line.member("session", notice.session)
         line.member("number", notice.number)

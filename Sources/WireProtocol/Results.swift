@@ -146,6 +146,8 @@ package struct TaskSnapshot: Codable, Hashable, Sendable {
   /// A new task can go on from what this one left behind.
   package var resumeToken: String?
   package var metrics: WireMetrics?
+  /// What a task in "asking" wants to know.
+  package var question: WireQuestion?
 
   package init(
     id: Int64, session: String, app: String, sessionID: Int64, number: Int64, kind: String, state: String,

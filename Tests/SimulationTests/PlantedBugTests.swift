@@ -41,6 +41,8 @@ extension PlantedBug: CustomTestStringConvertible {
     case .beginBeforeCommit, .removedBeforeCommit: [.crashInTick, .daemonCrash, .slowStore]
     case .rowBeforeSync, .placedWithoutSync: [.reboot, .dropInBody]
     case .ticketUsedTwice: [.taskControl, .ticketUsedAgain, .daemonCrash]
+    case .bytesDroppedWhileAsking: [.expiredCredentials, .dropInBody]
+    case .credentialFollowsRedirect: [.challenge, .redirect]
     case .acknowledgeBeforeCommit, .offerBeforeCommit, .ifRangeDropped, .staleAttemptAccepted, .nonRepeatableRetried,
       .deliveryDroppedOnDetach, .finishEventsEarly, .slotLeaked, .filesLeaked, .commitNotRetried, .wholeDoesNotCut,
       .lengthNotChecked, .keyForgotten, .stopIgnored, .impatient, .digestNotChecked, .secretFollowsRedirect,
@@ -75,6 +77,9 @@ extension PlantedBug: CustomTestStringConvertible {
     case .impatient: ["no attempt while blocked"]
     case .launchNotBatched: ["one launch per batch"]
     case .budgetNotDoubled: ["launch budget kept"]
+    case .bytesDroppedWhileAsking:
+      ["asking keeps bytes", "the row vouches for what is in the part file"]
+    case .credentialFollowsRedirect: ["credentials stay where they belong"]
     }
   }
 }

@@ -3,7 +3,7 @@ package enum TaskState: Hashable, Sendable {
   case suspended
   case waiting
   case running(AttemptID)
-  /// Only the app can say how it goes on (credentials, a fresh URL).
+  /// Only the app can say how it goes on; see ``Question``.
   case asking
   /// All bytes are in; they are being checked, synced and placed.
   case finalizing
@@ -54,12 +54,15 @@ package struct TaskEntry: Hashable, Sendable {
   package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
+  /// The app is to be asked before the first attempt: the task was given a date, and that is to come or has come.
+  package var asksFirst: Bool
 
   package init(
     id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
     isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false, received: Int64 = 0,
     sent: Int64 = 0, expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
-    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil
+    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil,
+    asksFirst: Bool = false
   ) {
     self.id = id
     self.session = session
@@ -78,6 +81,7 @@ package struct TaskEntry: Hashable, Sendable {
     self.notBefore = notBefore
     self.deadline = deadline
     self.finishedAt = finishedAt
+    self.asksFirst = asksFirst
   }
 }
 
@@ -109,13 +113,17 @@ package struct TaskProgress: Hashable, Sendable {
   package var restarts: Int64
   /// What the engine measured.
   package var metrics: MetricsLog
+  /// What is asked while the task is in `asking`; nil there where ``TaskEntry/asksFirst`` says it.
+  package var question: Question?
+  package var access: TaskAccess?
 
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
     response: ResponseHead? = nil, failure: TransferFailure? = nil, cancelCause: CancelCause? = nil,
     contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
     isLengthVerified: Bool = true,
-    wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog()
+    wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog(), question: Question? = nil,
+    access: TaskAccess? = nil
   ) {
     self.taskDescription = taskDescription
     self.resumePoint = resumePoint
@@ -131,6 +139,8 @@ package struct TaskProgress: Hashable, Sendable {
     self.wasted = wasted
     self.restarts = restarts
     self.metrics = metrics
+    self.question = question
+    self.access = access
   }
 }
 
@@ -143,4 +153,12 @@ package struct TaskDetails: Hashable, Sendable {
     self.plan = plan
     self.progress = progress
   }
+
+  /// Something that is to be forgotten when the task has ended.
+  package var hasSecrets: Bool {
+    progress.access != nil || plan.request.hasSecrets || plan.tls?.keyPassword != nil
+  }
+
+  /// What every attempt starts from.
+  package var request: TransferRequest { progress.access?.replacement ?? plan.request }
 }

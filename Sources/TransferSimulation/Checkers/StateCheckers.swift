@@ -49,8 +49,8 @@ enum Checkers {
     [
       AcceptedWorkChecker(), OutcomeChecker(), KeyChecker(), RefusalChecker(), AtMostOnceChecker(), DeliveryChecker(),
       ContentChecker(), PublishedFileChecker(), OrphanChecker(), SlotChecker(), BlockedAttemptChecker(),
-      RequestChecker(), VouchChecker(), TicketChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(),
-      LaunchBudgetChecker(), LaunchBatchChecker(),
+      RequestChecker(), AskingKeepsBytesChecker(), CredentialChecker(), VouchChecker(), TicketChecker(),
+      ProgressChecker(), CoreRuleChecker(), LivenessChecker(), LaunchBudgetChecker(), LaunchBatchChecker(),
     ]
   }
 }

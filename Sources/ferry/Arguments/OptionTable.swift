@@ -6,6 +6,12 @@ enum OptionName: String, CaseIterable, Hashable, Sendable {
   case maxTime = "max-time"
   case request
   case noIdempotencyKey = "no-idempotency-key"
+  case user
+  case proxyUser = "proxy-user"
+  case cacert, cert, key
+  case pinnedKey = "pinned-key"
+  case tlsMin = "tls-min"
+  case ask, url, proceed, cancel
   case all, unfinished, json, lines, help
   case exec
   case taskIdentifier = "task-identifier"
