@@ -129,6 +129,9 @@
       of task: URLSessionTask, _ snapshot: TaskSnapshot, _ owner: URLSession, _ delegates: Delegates
     ) {
       reportCounts(of: task, owner, delegates)
+      if let response = snapshot.response.flatMap(RequestTranslation.response) {
+        Cookies.store(of: response, for: task, in: configuration)
+      }
       let bodyFailure = task.fields.withLock { $0.bodyFailure }
       handOverMetrics(of: task, snapshot, owner, delegates)
       finish(task, FailureTranslation.error(of: snapshot) ?? bodyFailure, owner, delegates)

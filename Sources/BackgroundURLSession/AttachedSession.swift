@@ -78,11 +78,12 @@
     private func openRequest(isNew: Bool) -> ClientRequest {
       var network = registry.network
       RequestTranslation.apply(configuration, to: &network)
+      ChallengeTranslation.apply(configuration, to: &network)
       return .sessionOpen(
         SessionOpenParameters(
           app: registry.app, identifier: identifier, attach: true, collectsResults: true, network: network,
           sendsLaunchEvents: configuration.sessionSendsLaunchEvents, revives: isNew,
-          wantsMetrics: state.withLock { $0.delegates.task != nil }))
+          wantsMetrics: state.withLock { $0.delegates.task != nil }, answersChallenges: delegate != nil))
     }
 
     /// Called while notifications wait. Learns the tasks that earlier processes left.

@@ -2,7 +2,7 @@
   internal import Foundation
   internal import FoundationNetworking
 
-  /// Cookies of a session that lives in this process. Called on the delegate queue: the shared storage is a file.
+  /// Cookies of a session. Called on the delegate queue: the shared storage is a file.
   enum Cookies {
     /// Keeps what a response sets (RFC 6265 section 5.3), where the session accepts it.
     static func store(of response: URLResponse, for task: URLSessionTask, in configuration: URLSessionConfiguration) {

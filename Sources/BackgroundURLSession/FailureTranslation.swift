@@ -16,10 +16,13 @@
       case .secureConnectionFailed: .secureConnectionFailed
       case .certificateUntrusted: .serverCertificateUntrusted
       case .proxyFailed: .cannotConnectToHost
+      case .pinnedKeyMismatch: .serverCertificateUntrusted
+      case .clientCertificateRequired: .clientCertificateRequired
+      case .clientCertificateRejected, .clientCertificateUnusable: .clientCertificateRejected
       case .httpStatus, .badServerResponse, .rangeUnsatisfiable: .badServerResponse
       case .tooManyRedirects: .httpTooManyRedirects
       case .redirectForbidden: .redirectToNonExistentLocation
-      case .credentialsRequired: .userAuthenticationRequired
+      case .credentialsRequired, .proxyCredentialsRequired: .userAuthenticationRequired
       case .digestMismatch: .cannotDecodeRawData
       case .contentDecodingFailed: .cannotDecodeContentData
       case .bodyTooLarge: .dataLengthExceedsMaximum
@@ -90,7 +93,7 @@
         case .degraded: .cannotWriteToFile
         case .sessionUnknown, .sessionInvalidated, .stopping, .versionUnsupported: .backgroundSessionWasDisconnected
         case .parseError, .invalidRequest, .methodNotFound, .invalidParameters, .internalError, .taskUnknown,
-          .tooManyTasks, .appUnknown:
+          .tooManyTasks, .appUnknown, .notAsking:
           .unknown
         }
       return make(code, refusal.message, url: url)

@@ -35,6 +35,8 @@
       task.isSuspended = true
       task.addsIdempotencyKey = false
       task.key = UUID().uuidString
+      // Counts for tasks that are given an `earliestBeginDate`.
+      task.asksBeforeBegin = true
       return task
     }
 

@@ -132,6 +132,7 @@
       case .taskRemoved: break
       // For whoever speaks for the app, on a connection of its own.
       case .appWake: break
+      case .taskQuestion(let notice): ofSession(notice.task.sessionID) { $0.asked(notice.task) }
       case .goodbye(let notice): Diagnostics.log("ferryd ended the connection: \(notice.reason)")
       }
     }

@@ -41,6 +41,8 @@
     var isProgressQueued = false
     /// The spooled response body of an upload could not be read.
     var bodyFailure: URLError?
+    /// The question that the delegate has in hand, or has answered last.
+    var askedQuestion: Int64?
     var progress: Progress?
     /// How a task of this process is carried out; nil in background sessions, and after its end.
     var run: TaskRun?

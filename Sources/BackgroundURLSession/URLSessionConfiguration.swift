@@ -60,16 +60,16 @@
     /// Proxies under the keys `HTTPEnable`, `HTTPProxy`, `HTTPPort`, `HTTPSEnable`, `HTTPSProxy`, `HTTPSPort` and
     /// `ExceptionsList`. Default: nil, which means the environment's `http_proxy`, `https_proxy` and `no_proxy`.
     open var connectionProxyDictionary: [AnyHashable: Any]?
-    /// Default: TLS 1.2. Kept; the daemon's own minimum is TLS 1.2 and is not lowered.
+    /// Default: TLS 1.2. Below it the system's own OpenSSL policy may still refuse.
     open var tlsMinimumSupportedProtocolVersion: tls_protocol_version_t = .TLSv12
-    /// Default: TLS 1.3. Kept; no effect.
+    /// Default: TLS 1.3.
     open var tlsMaximumSupportedProtocolVersion: tls_protocol_version_t = .TLSv13
     /// Default: false. No effect, as in every current HTTP client.
     open var httpShouldUsePipelining = false
     /// Whether cookies of ``httpCookieStorage`` are added to a request when its task is created. Default: true.
     open var httpShouldSetCookies = true
-    /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Responses of
-    /// background tasks store no cookies.
+    /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Cookies of a
+    /// background task's final response are stored when its completion reaches a process; those of its redirects are not.
     open var httpCookieAcceptPolicy: HTTPCookie.AcceptPolicy = .onlyFromMainDocumentDomain
     /// Headers of every task; a request's own header of the same name wins. Default: nil.
     open var httpAdditionalHeaders: [AnyHashable: Any]?
@@ -95,7 +95,8 @@
       set { cookieStorageChoice = Choice(storage: newValue) }
     }
 
-    /// Default: the shared storage. The daemon asks for no credentials yet, so nothing reads it.
+    /// Default: the shared storage. Its default credential of a protection space is proposed to the delegate, and used
+    /// by default handling; credentials whose persistence is not `.none` are kept in it.
     open var urlCredentialStorage: URLCredentialStorage? {
       get { credentialStorageChoice.map(\.storage) ?? .shared }
       set { credentialStorageChoice = Choice(storage: newValue) }

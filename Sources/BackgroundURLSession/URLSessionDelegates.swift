@@ -13,7 +13,10 @@
     /// process is attached to the same identifier.
     func urlSession(_ session: URLSession, didBecomeInvalidWithError error: (any Error)?)
 
-    /// A server asks for credentials. Not called yet: the daemon handles challenges by default rules.
+    /// The connection asks: Negotiate, NTLM, a client certificate, or a server that is not trusted.
+    ///
+    /// Not called for the challenges of a task (Basic, Digest, proxies), also where the task's method is not there. The
+    /// task waits, with its bytes, until the handler is called; a later process is asked again.
     func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)
@@ -27,7 +30,8 @@
     /// A task's first message, sent inside the call that creates it and on the caller's thread.
     func urlSession(_ session: URLSession, didCreateTask task: URLSessionTask)
 
-    /// A task with an earliest begin date is about to start. Not called yet: the request is used as it is.
+    /// The `earliestBeginDate` of a task has come. It starts when the handler is called: with the request, with another
+    /// URL and other headers (method and body stay), or not at all (`URLError.cancelled`).
     func urlSession(
       _ session: URLSession, task: URLSessionTask, willBeginDelayedRequest request: URLRequest,
       completionHandler: @escaping @Sendable (URLSession.DelayedRequestDisposition, URLRequest?) -> Void)
@@ -40,7 +44,11 @@
       _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
       newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void)
 
-    /// A server asks for credentials for this task. Not called yet.
+    /// A server or proxy asks for credentials for this task (Basic, Digest).
+    ///
+    /// The task waits, with its bytes, until the handler is called; a later process is asked again. Default handling
+    /// takes the credential that the configuration's `urlCredentialStorage` has for the protection space; without one
+    /// the 401 is the task's response. `.cancelAuthenticationChallenge` ends the task with `URLError.cancelled`.
     func urlSession(
       _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)

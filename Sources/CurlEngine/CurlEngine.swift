@@ -266,6 +266,8 @@ package struct EngineUnavailable: Error, Hashable {
       deferred.append(transfer)
       return
     }
+    // A refusal without a body ends here; it is judged as any other answer.
+    if result == CURLE_OK { _ = transfer.settleProvisional() }
     transfer.result = result
     leaveWire(transfer)
     transfer.sink?.writeGathered()

@@ -40,13 +40,20 @@ enum CurlFailure {
       (.timedOut, .transient, "no connection within \(EngineLimits.connectMilliseconds / 1000) s.")
     case CURLE_PROXY:
       (.proxyFailed, .transient, "the proxy refused or broke the connection; check the proxy settings.")
-    case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
-      CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
+      (.pinnedKeyMismatch, .permanent, "the server's public key is none of those that are expected.")
+    case CURLE_SSL_CERTPROBLEM:
+      (
+        .clientCertificateUnusable, .permanent,
+        "the client certificate or its key cannot be used; check the files and the key's password."
+      )
+    case CURLE_SSL_CLIENTCERT: certificateRequired
+    case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
       (.certificateUntrusted, .permanent, verificationText(facts))
     case CURLE_SSL_CONNECT_ERROR:
       handshakeRow(facts)
     case CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED,
-      CURLE_SSL_CERTPROBLEM, CURLE_SSL_SHUTDOWN_FAILED, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
+      CURLE_SSL_SHUTDOWN_FAILED, CURLE_USE_SSL_FAILED:
       (.secureConnectionFailed, .permanent, "TLS could not be set up.")
     case CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE:
       (.certificateUntrusted, .permanent, "the file of trusted certificates cannot be read; check SSL_CERT_FILE.")
@@ -59,10 +66,12 @@ enum CurlFailure {
     // libcurl says "receive error" for a proxy that refuses CONNECT.
     if !facts.isConnected, facts.connectStatus != 0, !(200...299).contains(facts.connectStatus) {
       return (
-        .proxyFailed, facts.connectStatus == 407 ? .permanent : .transient,
+        facts.connectStatus == 407 ? .proxyCredentialsRequired : .proxyFailed,
+        facts.connectStatus == 407 ? .permanent : .transient,
         "the proxy answered CONNECT with status \(facts.connectStatus)."
       )
     }
+    if let row = alertRow(facts) { return row }
     return switch result {
     case CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_HTTP2, CURLE_HTTP2_STREAM,
       CURLE_HTTP3, CURLE_QUIC_CONNECT_ERROR, CURLE_SEND_FAIL_REWIND, CURLE_NO_CONNECTION_AVAILABLE, CURLE_AGAIN,
@@ -103,6 +112,23 @@ enum CurlFailure {
     }
   }
 
+  private static let certificateRequired: Row = (
+    .clientCertificateRequired, .permanent, "the server wants a client certificate, and none was given."
+  )
+
+  /// TLS 1.3 judges a client's certificate after the handshake (RFC 8446 section 6.2), so that its alert looks like a
+  /// broken connection.
+  private static func alertRow(_ facts: Circumstances) -> Row? {
+    let text = facts.errorText.asciiLowercased
+    if text.contains("alert certificate required") { return certificateRequired }
+    let rejections = [
+      "alert bad certificate", "alert unsupported certificate", "alert certificate revoked",
+      "alert certificate expired", "alert certificate unknown", "alert unknown ca", "alert access denied",
+    ]
+    guard rejections.contains(where: text.contains) else { return nil }
+    return (.clientCertificateRejected, .permanent, "the server does not accept the client certificate.")
+  }
+
   /// A handshake that was cut is the network's fault; one that the two sides cannot agree on stays so.
   private static func handshakeRow(_ facts: Circumstances) -> Row {
     let reasons = [
@@ -110,6 +136,7 @@ enum CurlFailure {
       "no ciphers available", "handshake failure", "dh key too small", "unsafe legacy renegotiation disabled",
       "packet length too long", "http request",
     ]
+    if let row = alertRow(facts) { return row }
     let text = facts.errorText.asciiLowercased
     guard let reason = reasons.first(where: { text.contains($0) }) else {
       return (.secureConnectionFailed, .transient, "the TLS handshake broke off.")

@@ -33,6 +33,7 @@ enum CurlOptions {
     setBehaviour(order, easy)
     if avoidsHTTP2 { easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)) }
     setRoute(order.network, origin, easy)
+    if let failure = setAccess(order, easy, hasBody: bodyBytes ?? 0 > 0) { return failure }
     guard easy.status == CURLE_OK else {
       return TransferFailure(
         .internalFault, .permanent, domain: "curl", number: Int(easy.status.rawValue),

@@ -26,6 +26,9 @@ final class EasyTransfer {
   private let isPlain: Bool
 
   private var collector = HeaderCollector()
+  /// The header block is of a 401 or 407 that libcurl may answer by itself with the credential: what follows tells
+  /// whether it was the answer.
+  private(set) var isProvisional = false
   private(set) var head: ResponseHead?
   private(set) var verdict: ResponseVerdict?
   private var framing = BodyFraming(expected: nil, endsWithConnection: false, isVerifiable: false)
@@ -82,13 +85,32 @@ final class EasyTransfer {
   func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
     times.noteAnswer(at: context.now)
     lastProgress = context.now
+    if isProvisional, unsafe line.starts(with: Self.statusLine) {
+      isProvisional = false
+      collector = HeaderCollector()
+    }
     switch unsafe collector.take(line) {
     case .more: return true
     case .failed(let detail):
       ownFailure = ownFailure ?? TransferFailure(.badServerResponse, .permanent, detail: detail)
       return false
-    case .final: return judge()
+    case .final:
+      isProvisional = mayBeAnswered(collector.status)
+      return isProvisional || judge()
     }
+  }
+
+  private static let statusLine = Array("HTTP/".utf8)
+
+  private func mayBeAnswered(_ status: Int) -> Bool {
+    status == 401 && order.credential != nil || status == 407 && order.proxyCredential != nil
+  }
+
+  /// The credential was refused, or libcurl had no use for it: the 401 or 407 is the answer.
+  func settleProvisional() -> Bool {
+    guard isProvisional else { return true }
+    isProvisional = false
+    return judge()
   }
 
   private func judge() -> Bool {
@@ -168,6 +190,7 @@ final class EasyTransfer {
   /// Takes body bytes. Returns how many, `CURL_WRITEFUNC_PAUSE`, or 0 to break the transfer off.
   func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
     lastProgress = context.now
+    guard settleProvisional() else { return 0 }
     guard verdict != nil else {
       ownFailure = TransferFailure(
         .badServerResponse, .transient, detail: "The server sent a body without a final header block.")
@@ -245,7 +268,8 @@ final class EasyTransfer {
   /// Begins the body again for libcurl (a reused connection that was dead). Never for a request that must not be
   /// sent twice.
   func rewindBody(to offset: Int64) -> Bool {
-    guard let upload, order.request.isIdempotent else { return false }
+    // A request that was answered by a challenge was not carried out.
+    guard let upload, order.request.isIdempotent || isProvisional else { return false }
     return upload.rewind(to: offset)
   }
 

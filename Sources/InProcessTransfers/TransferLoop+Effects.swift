@@ -104,7 +104,7 @@ extension TransferLoop {
     case .removeFiles(let paths): remove(paths)
     case .foreground(let effect): perform(effect)
     // Apps are the daemon's.
-    case .offer, .endSession, .discardPreparation, .app: break
+    case .offer, .ask, .endSession, .discardPreparation, .app: break
     }
   }
 

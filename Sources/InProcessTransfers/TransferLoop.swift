@@ -222,6 +222,7 @@ final class TransferLoop {
       case .addTask(let entry, let held): details[entry.id] = held
       case .updateTask(let entry, let progress?): details[entry.id]?.progress = progress
       case .removeTask(let id): details[id] = nil
+      case .forgetSecrets(let id, let plan): details[id]?.plan = plan
       case .updateTask(_, nil), .putSession, .removeSession, .addDelivery, .removeDelivery, .addKeptPart,
         .removeKeptPart, .app:
         break

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// The network interfaces of this machine, as the process sees them (getifaddrs(3)).

@@ -141,6 +141,10 @@ package struct Core: Hashable, Sendable {
         if let wakeAt = cell.wakeAt, wakeAt > now.boot { line(up: id, now) }
         continue
       }
+      if cell.entry.asksFirst {
+        askFirst(id)
+        continue
+      }
       admission.occupy(cell.lane, at: now.wall)
       start(id, now)
     }
@@ -177,7 +181,9 @@ package struct Core: Hashable, Sendable {
     case .addDelivery(let record):
       sessions[record.session] != nil && record.task.map { tasks[$0] != nil } ?? true
     case .addKeptPart(let part): keptParts[part.token] != nil
-    case .putSession, .removeSession, .addTask, .updateTask, .removeTask, .removeDelivery, .removeKeptPart, .app: true
+    case .putSession, .removeSession, .addTask, .updateTask, .removeTask, .forgetSecrets, .removeDelivery,
+      .removeKeptPart, .app:
+      true
     }
   }
 
@@ -200,6 +206,8 @@ package struct Core: Hashable, Sendable {
     case .offer(let peer, let record):
       sessions[record.session].map { $0.attached == peer && $0.deliveries.contains(record.number) } ?? false
     case .app(let effect): isStillMeant(effect)
+    case .ask(let peer, let id):
+      tasks[id].map { $0.entry.state == .asking && sessions[$0.entry.session]?.attached == peer } ?? false
     case .reply, .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .stop, .removeFiles,
       .foreground:
       true

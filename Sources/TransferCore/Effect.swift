@@ -6,6 +6,8 @@ package enum Effect: Hashable, Sendable {
   case announce(TaskID, Announcement)
   /// Offer a result to the attached client.
   case offer(PeerID, DeliveryRecord)
+  /// Put a task's question before the attached client.
+  case ask(PeerID, TaskID)
   case endSession(PeerID, SessionID)
   case prepare(RequestToken, [PrepareOrder])
   /// Undo a preparation that came too late or was refused.
@@ -31,7 +33,7 @@ package enum Effect: Hashable, Sendable {
     switch self {
     // A refusal promises nothing; "the state cannot be stored" could otherwise not be said while it cannot.
     case .reply(_, .refused): false
-    case .reply, .offer, .endSession, .releaseBody, .removeFiles: true
+    case .reply, .offer, .ask, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
     // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would
@@ -125,6 +127,8 @@ package struct Refusal: Hashable, Sendable {
     case destinationExists, sourceMissing, sourceUnusable, degraded, tooManyTasks, invalidParameters
     case appUnknown
     case resumeDataInvalid
+    /// The task asks nothing, or something else by now.
+    case notAsking
   }
 
   package var name: Name

@@ -35,7 +35,7 @@ package enum Command: Hashable, Sendable {
   /// - revives: take an earlier invalidation back.
   case openSession(
     SessionKey, attach: Bool, collectsResults: Bool, network: NetworkSettings, sendsLaunchEvents: Bool = true,
-    revives: Bool = false)
+    revives: Bool = false, answersChallenges: Bool = false)
   case closeSession(SessionID)
   case invalidateSession(SessionID, cancel: Bool)
   case enqueue(SessionID, [TaskDraft])
@@ -46,6 +46,9 @@ package enum Command: Hashable, Sendable {
   /// Cancels what runs and forgets the task and its files.
   case remove([TaskID])
   case update(TaskID, TaskChange)
+  /// What the app says to a task's question; `question` is the one that it means (``Core/questionNumber(_:)``), nil
+  /// whichever is asked now.
+  case answer(TaskID, question: Int64?, Answer)
   case acknowledge(SessionID, [DeliveryNumber])
   case foreground(ForegroundCommand)
   case app(AppCommand)
@@ -79,6 +82,14 @@ package struct TaskDraft: Hashable, Sendable {
   package var isSuspended = false
   /// Go on from this kept part, which also says what is asked of whom.
   package var resumeToken: ResumeToken?
+  package var answersChallenges: Bool?
+  package var asksBeforeBegin = false
+  package var tls: TLSSettings?
+  /// For the origin of the request; sent where that asks for it.
+  package var user: String?
+  package var password: Secret?
+  package var proxyUser: String?
+  package var proxyPassword: Secret?
 
   package init(kind: TaskKind, request: TransferRequest, origin: String) {
     self.kind = kind

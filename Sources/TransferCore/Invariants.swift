@@ -76,10 +76,12 @@ extension Core {
     var found: [String] = []
     var unfinished: [SessionID: Int] = [:]
     var all: [SessionID: Int] = [:]
+    var asking: [SessionID: Int] = [:]
     tasks.forEach { cell in
       all[cell.entry.session, default: 0] += 1
       let goesOn = !cell.entry.state.isFinished && cell.entry.state != .suspended
       if goesOn { unfinished[cell.entry.session, default: 0] += 1 }
+      if cell.entry.state == .asking { asking[cell.entry.session, default: 0] += 1 }
       if sessions[cell.entry.session] == nil { found.append("Task \(cell.entry.id) has no session.") }
     }
     var total = 0
@@ -91,6 +93,9 @@ extension Core {
       total += cell.unfinished
       if cell.unfinished != unfinished[id, default: 0] {
         found.append("Session \(id) counts \(cell.unfinished) unfinished tasks; it has \(unfinished[id, default: 0]).")
+      }
+      if cell.questions != asking[id, default: 0] {
+        found.append("Session \(id) counts \(cell.questions) questions; \(asking[id, default: 0]) tasks ask.")
       }
       if cell.taskCount != all[id, default: 0] {
         found.append("Session \(id) counts \(cell.taskCount) tasks; it has \(all[id, default: 0]).")
@@ -268,8 +273,14 @@ extension Core {
           found.append("Task \(id) runs without a deadline.")
         }
       case .asking:
+        if let held = details[id], !cell.entry.asksFirst, held.progress.question == nil {
+          found.append("Task \(id) asks, and nothing.")
+        }
         if !isTimed(.deadline(id)) { found.append("Task \(id) asks without a deadline.") }
       case .finished:
+        if let held = details[id], held.progress.access != nil || held.progress.question != nil {
+          found.append("Task \(id) has finished, and keeps its credentials or asks.")
+        }
         if !isTimed(.retention(id)), !isForeground(cell.entry.session) {
           found.append("The result of task \(id) is kept for ever.")
         }

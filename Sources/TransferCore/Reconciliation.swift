@@ -78,6 +78,7 @@ extension Core {
     if entry.state.isFinished {
       entry.deadline = nil
       entry.notBefore = nil
+      entry.asksFirst = false
       entry.finishedAt = row.finishedAt ?? now.wall
     } else {
       entry.finishedAt = nil
@@ -100,6 +101,7 @@ extension Core {
     sessions.update(entry.session, isStored: false) {
       $0.taskCount += 1
       if isUnfinished { $0.unfinished += 1 }
+      if entry.state == .asking { $0.questions += 1 }
     }
     armDeadline(entry.id, now)
     if let finishedAt = entry.finishedAt {

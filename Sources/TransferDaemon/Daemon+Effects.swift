@@ -18,6 +18,7 @@ extension Daemon {
     case .reply(let token, let reply): answer(token, reply)
     case .announce(let id, let announcement): announce(id, announcement)
     case .offer(let peer, let record): offer(record, to: peer)
+    case .ask(let peer, let id): ask(id, peer)
     case .endSession(let peer, let session): say(.sessionEnded(SessionEndedNotice(session: session.rawValue)), to: peer)
     case .prepare(let token, let orders): prepare(token, orders)
     case .discardPreparation(let ids): removeFiles(ids.map(sourcePath))
@@ -356,6 +357,14 @@ extension Daemon {
     }
   }
 
+  private func ask(_ id: TaskID, _ peer: PeerID) {
+    snapshots([id]) { [unowned self] snapshots in
+      // It may have been answered while the store was asked.
+      guard let snapshot = snapshots.first, snapshot.question != nil, core.isStillMeant(.ask(peer, id)) else { return }
+      say(.taskQuestion(TaskQuestionNotice(task: snapshot)), to: peer)
+    }
+  }
+
   // MARK: Snapshots
 
   func snapshot(
@@ -399,7 +408,8 @@ extension Effect {
     case .begin(_, let afterCommit): afterCommit
     case .releaseBody, .endSession, .loadDetails: true
     case .app(let effect): effect.needsCommit
-    case .announce, .offer, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles, .foreground:
+    case .announce, .offer, .ask, .prepare, .discardPreparation, .openFiles, .stop, .finalize, .removeFiles,
+      .foreground:
       false
     }
   }
@@ -408,7 +418,7 @@ extension Effect {
   fileprivate var isHeard: Bool {
     switch self {
     case .announce(_, let announcement): announcement != .state && announcement != .progress
-    case .reply, .offer, .endSession: true
+    case .reply, .offer, .ask, .endSession: true
     case .app(.wake): true
     case .prepare, .discardPreparation, .loadDetails, .openFiles, .begin, .releaseBody, .stop, .finalize, .removeFiles,
       .foreground, .app:

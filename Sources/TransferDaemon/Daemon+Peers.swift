@@ -182,7 +182,8 @@ extension Daemon {
       command(
         .openSession(
           key, attach: parameters.attach, collectsResults: parameters.collectsResults, network: network,
-          sendsLaunchEvents: parameters.sendsLaunchEvents ?? true, revives: parameters.revives ?? false))
+          sendsLaunchEvents: parameters.sendsLaunchEvents ?? true, revives: parameters.revives ?? false,
+          answersChallenges: parameters.answersChallenges ?? false))
       if parameters.attach { peer.wantsMetrics = parameters.wantsMetrics ?? false }
     case .sessionClose(let parameters): command(.closeSession(SessionID(rawValue: parameters.session)))
     case .sessionInvalidate(let parameters):
@@ -195,6 +196,10 @@ extension Daemon {
     case .taskRemove(let parameters): command(.remove(try ids(parameters.ids)))
     case .taskUpdate(let parameters):
       command(.update(TaskID(rawValue: parameters.id), try RequestIntake.change(parameters)))
+    case .taskAnswer(let parameters):
+      command(
+        .answer(
+          TaskID(rawValue: parameters.id), question: parameters.question, try RequestIntake.answer(parameters)))
     case .deliveryAcknowledge(let parameters):
       command(
         .acknowledge(

@@ -276,8 +276,8 @@ extension Daemon {
     switch effect {
     case .openFiles(_, let order): !unrecorded.contains(order.task)
     case .finalize(let order): !unrecorded.contains(order.task)
-    case .reply, .announce, .offer, .endSession, .prepare, .discardPreparation, .loadDetails, .begin, .releaseBody,
-      .stop, .removeFiles, .foreground, .app:
+    case .reply, .announce, .offer, .ask, .endSession, .prepare, .discardPreparation, .loadDetails, .begin,
+      .releaseBody, .stop, .removeFiles, .foreground, .app:
       false
     }
   }

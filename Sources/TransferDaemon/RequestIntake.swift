@@ -24,7 +24,7 @@ package enum RequestIntake {
       httpProxy: wire.httpProxy.flatMap { $0.isEmpty ? nil : $0 },
       httpsProxy: wire.httpsProxy.flatMap { $0.isEmpty ? nil : $0 }, noProxy: wire.noProxy ?? "",
       certificateFile: wire.certificateFile,
-      maximumConnectionsPerHost: min(max(wire.maximumConnectionsPerHost ?? 6, 1), 64))
+      maximumConnectionsPerHost: min(max(wire.maximumConnectionsPerHost ?? 6, 1), 64), tls: try tls(wire.tls))
   }
 
   package static func sessionKey(_ parameters: SessionOpenParameters) throws(WireError) -> SessionKey {
@@ -57,6 +57,7 @@ package enum RequestIntake {
     var draft = TaskDraft(kind: kind, request: request, origin: origin.description)
     try apply(files: wire, to: &draft)
     try apply(rules: wire, to: &draft)
+    try apply(access: wire, to: &draft)
     return draft
   }
 

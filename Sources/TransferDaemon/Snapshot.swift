@@ -29,6 +29,7 @@ enum Snapshot {
     if entry.isDiscretionary { snapshot.isDiscretionary = true }
     if !entry.constraints.isEmpty { snapshot.requires = entry.constraints.names }
     if isFull { snapshot.blockers = core.blockers(cell, details, at: now).map(blocker) }
+    snapshot.question = core.question(cell, details).map { question($0, number: core.questionNumber(cell)) }
     return snapshot
   }
 
@@ -56,8 +57,7 @@ enum Snapshot {
       snapshot.error = progress.failure.map(failure)
     }
     if isFull {
-      snapshot.headers = wire(
-        details.plan.request.headers.redacted(secretNames: details.plan.request.secretHeaderNames))
+      snapshot.headers = wire(details.request.headers.redacted(secretNames: details.request.secretHeaderNames))
     }
   }
 
@@ -80,6 +80,25 @@ enum Snapshot {
 
   private static func wire(_ fields: HeaderFields) -> [WireHeader] {
     fields.fields.map { WireHeader(name: $0.name, value: $0.value) }
+  }
+
+  private static func question(_ question: Question, number: Int64) -> WireQuestion {
+    switch question {
+    case .delayedRequest: return WireQuestion(number: number, kind: "delayedRequest")
+    case .freshRequest(let status, let failures):
+      var wire = WireQuestion(number: number, kind: "freshRequest")
+      wire.status = status
+      wire.previousFailures = failures
+      return wire
+    case .challenge(let challenge):
+      var wire = WireQuestion(number: number, kind: "challenge")
+      wire.method = challenge.method.rawValue
+      wire.isProxy = challenge.isProxy
+      wire.origin = challenge.origin
+      wire.realm = challenge.realm
+      wire.previousFailures = challenge.previousFailures
+      return wire
+    }
   }
 
   static func word(_ state: TaskState) -> String {

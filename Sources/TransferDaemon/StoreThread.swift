@@ -1,5 +1,6 @@
 import Glibc
 import LinuxSystem
+import Synchronization
 import TransferCore
 import TransferStore
 
@@ -37,7 +38,26 @@ final class StoreThread {
   /// SAFETY: the store is used only in jobs of `worker`, which run one after another on one thread.
   private final class Owner: @unchecked Sendable {
     let store: TransferStore
+    /// Batches that were submitted and have not begun.
+    let waiting = Atomic(0)
+    private var postponements = 0
+
     init(_ store: TransferStore) { self.store = store }
+
+    /// Takes forgotten secrets out of the log when nobody waits for the store, or else after many batches. An error
+    /// leaves it to the next time.
+    func eraseWhenIdle() {
+      guard store.owesErasure else { return }
+      guard waiting.load(ordering: .relaxed) == 0 || postponements >= Self.mostPostponements else {
+        postponements += 1
+        return
+      }
+      postponements = 0
+      try? store.erase()
+    }
+
+    /// Keeps the writing back rare in a busy time, and what was forgotten from staying for ever in one without an end.
+    private static let mostPostponements = 64
   }
 
   private let owner: Owner
@@ -63,14 +83,19 @@ final class StoreThread {
   }
 
   init(_ store: TransferStore) throws(SystemError) {
-    owner = Owner(store)
+    let owner = Owner(store)
+    self.owner = owner
     worker = try Worker(name: "store", limit: 100_000)
+    // What the daemon before forgot just before it died.
+    worker.submit { owner.eraseWhenIdle() }
   }
 
   /// Writes a batch and then reads what it asks for.
   func submit(_ batch: Batch, then report: @escaping @Sendable (Outcome) -> Void) {
     let owner = owner
+    owner.waiting.add(1, ordering: .relaxed)
     worker.submit {
+      owner.waiting.subtract(1, ordering: .relaxed)
       var outcome = Outcome(number: batch.number)
       do throws(StoreError) {
         try owner.store.apply(batch.changes, parts: batch.parts)
@@ -84,6 +109,7 @@ final class StoreThread {
       outcome.loaded = Self.read(batch.loads, owner.store)
       outcome.commits = owner.store.statistics.commits
       report(outcome)
+      owner.eraseWhenIdle()
     }
   }
 
@@ -96,7 +122,10 @@ final class StoreThread {
   /// Nothing is asked of it for now: it keeps no pages.
   func rest() {
     let owner = owner
-    worker.submit { owner.store.shrinkMemory() }
+    worker.submit {
+      owner.eraseWhenIdle()
+      owner.store.shrinkMemory()
+    }
   }
 
   /// Moves a row that cannot be read out of the way; what fails here is tried again at the next start.

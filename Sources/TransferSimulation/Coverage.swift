@@ -11,12 +11,12 @@ package struct Coverage: Sendable {
     case eventCancel, eventRemove, eventUpdate, eventAcknowledge, eventPeerLeft, eventPrepared, eventDetailsLoaded
     case eventDetailsUnreadable, eventFilesOpened, eventFilesFailed, eventResponded, eventProgressed, eventSynced
     case eventEnded, eventFinalized, eventDegraded, eventRecovered, eventCancelKeepingPart, eventDrainRequested
-    case eventHandedOver
+    case eventHandedOver, eventAnswer
     case eventConditionsChanged, conditionsBad, conditionsGood, stoppedByConditions, urgent
 
     case effectReply, effectAnnounce, effectOffer, effectEndSession, effectPrepare, effectDiscardPreparation
     case effectLoadDetails, effectOpenFiles, effectBegin, effectBeginAfterCommit, effectReleaseBody, effectStop
-    case effectFinalize, effectRemoveFiles
+    case effectFinalize, effectRemoveFiles, effectAsk
 
     case verdictTakeWhole, verdictContinueAt, verdictAlreadyComplete, verdictRestart, verdictRedirect
     case verdictRetryLater, verdictAsk, verdictReject
@@ -30,6 +30,7 @@ package struct Coverage: Sendable {
     case rebootTookBytes, resumedInSameBoot, resumedAfterReboot, wholeWithoutRequest, offeredAgain, staleEventDropped
     case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, commitFailed, lengthUnverified, decoded
     case digestMatched, partLeftBehind, placedAndUntold, partKept, wentOnFromPart, ticketRefused
+    case askedChallenge, askedFreshRequest, askedDelayedRequest, askedAfterRefusal, answerTaken, answerRefused
 
     case eventApp, eventAppConnected, eventLaunched, eventLaunchFailed, eventAppExited, eventAppFound
     case effectLaunch, effectEndApp, effectWakeApp, effectFindApp, appWoken, launchDelayed, launchReported
@@ -128,6 +129,7 @@ package struct Coverage: Sendable {
     case .cancel(_, producesResumeData: true): note(.eventCancelKeepingPart)
     case .remove: note(.eventRemove)
     case .update: note(.eventUpdate)
+    case .answer: note(.eventAnswer)
     case .acknowledge: note(.eventAcknowledge)
     // The simulated world is the daemon's.
     case .foreground: break
@@ -177,6 +179,14 @@ package struct Coverage: Sendable {
     }
   }
 
+  mutating func note(_ question: Question) {
+    switch question {
+    case .challenge(let challenge): note(challenge.previousFailures > 0 ? .askedAfterRefusal : .askedChallenge)
+    case .freshRequest: note(.askedFreshRequest)
+    case .delayedRequest: note(.askedDelayedRequest)
+    }
+  }
+
   mutating func note(_ effect: Effect) {
     switch effect {
     case .reply: note(.effectReply)
@@ -189,6 +199,7 @@ package struct Coverage: Sendable {
       case .completion: note(.deliveryCompletion)
       case .finishEvents: note(.deliveryFinishEvents)
       }
+    case .ask: note(.effectAsk)
     case .endSession: note(.effectEndSession)
     case .prepare: note(.effectPrepare)
     case .discardPreparation: note(.effectDiscardPreparation)

@@ -33,6 +33,7 @@ extension SimulatedApp {
     if world.dice.below(8) == 0 {
       draft.earliestBegin = world.wall + .milliseconds(world.dice.within(-10_000...120_000))
     }
+    draft.asksBeforeBegin = collects && world.dice.below(2) == 0
     addFiles(key, object, &draft)
     return draft
   }

@@ -10,7 +10,8 @@ package enum FaultKind: Int, CaseIterable, Sendable {
   case networkNone, networkMetered, externalPowerLost, conditionsUnknown
   // Servers that tell the truth.
   case objectChanges, objectChangesTwice, chunkedBody, bodyUntilClose, encodedBody, throttling, serverError
-  case permanentStatus, expiredCredentials, redirect, redirectLoop, redirectExpires, redirectToNowhere, omittedDate
+  case permanentStatus, expiredCredentials, challenge, refusedCredential, redirect, redirectLoop, redirectExpires,
+    redirectToNowhere, omittedDate
   // Servers that lie.
   case ignoredRange, ignoredIfRange, omittedPartValidator, weakComparison, wrongRangeStart, shortRange
   case unusableRange, wrongTotal, inflatedLength, extraBytes, spurious416, bare416, preconditionFailed
@@ -22,6 +23,7 @@ package enum FaultKind: Int, CaseIterable, Sendable {
   case storeFull, storeError, slowStore, unreadableRow
   // Apps.
   case appCrash, lateAcknowledgement, doubleAcknowledgement, missingAcknowledgement, forgottenReply, secondProcess
+  case lateAnswer, doubleAnswer, missingAnswer
   case taskControl, sessionInvalidation, sessionClosing, unknownIdentifier, disconnection, ticketUsedAgain
   // The daemon and its machine.
   case daemonCrash, crashInTick, reboot, staleEngineEvent, daemonRestart

@@ -50,6 +50,10 @@ package enum PlantedBug: Int, CaseIterable, Sendable {
   case secretFollowsRedirect
   /// The device's conditions are not passed on when they become worse.
   case conditionsIgnored
+  /// What is held is thrown away while a task asks.
+  case bytesDroppedWhileAsking
+  /// A credential is shown to whoever answers, wherever a redirect led.
+  case credentialFollowsRedirect
   /// An acknowledgement is answered and forgotten.
   case acknowledgementForgotten
   /// An app is launched for each task that ends.

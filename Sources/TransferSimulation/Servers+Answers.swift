@@ -66,6 +66,14 @@ extension Servers {
     if plan.strikes(.permanentStatus, &dice, perMille: 10) {
       return page(request, status: dice.pick([400, 401, 403, 404, 407, 410, 511]), [], acts: false, length: 11)
     }
+    let wants = [("WWW-Authenticate", dice.pick(["Basic realm=\"x\"", "Digest realm=\"x\", nonce=\"1\""]))]
+    if request.order.credential == nil {
+      if plan.strikes(.challenge, &dice, perMille: 40) {
+        return page(request, status: 401, wants, acts: false, length: 9)
+      }
+    } else if plan.strikes(.refusedCredential, &dice, perMille: 200) {
+      return page(request, status: 401, wants, acts: false, length: 9)
+    }
     guard request.header("If-Range") != nil else { return nil }
     if plan.strikes(.expiredCredentials, &dice, perMille: 40) {
       return page(request, status: dice.pick([401, 403]), [], acts: false, length: 6)

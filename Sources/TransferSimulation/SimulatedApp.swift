@@ -14,6 +14,7 @@ final class Connection {
     case response(TaskID, ResponseHead)
     case data(TaskID, Span)
     case sessionEnded(SessionID)
+    case asked(TaskID, Question, Int64)
     case hangUp
     case wake(session: String, launch: Int64)
   }
@@ -193,7 +194,9 @@ final class SimulatedApp {
     guard connection != nil, !isOpening else { return }
     isOpening = true
     let network = NetworkSettings(maximumConnectionsPerHost: limit)
-    ask(.openSession(key, attach: collects, collectsResults: collects, network: network))
+    ask(
+      .openSession(
+        key, attach: collects, collectsResults: collects, network: network, answersChallenges: collects))
   }
 
   // MARK: Asking
@@ -215,7 +218,7 @@ final class SimulatedApp {
       switch item.command {
       // It has just opened the session anew; a close that was lost with the connection is done.
       case .openSession, .closeSession, .foreground: continue
-      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge, .app:
+      case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .answer, .acknowledge, .app:
         ask(item.command)
       }
     }
@@ -333,6 +336,7 @@ final class SimulatedApp {
       guard session == id else { return }
       session = nil
       later(0...200) { $0.open() }
+    case .asked(let id, let question, let number): answerLater(id, question, number)
     case .hangUp: lose()
     case .wake(_, let launch): woken(launch)
     }
@@ -349,6 +353,8 @@ final class SimulatedApp {
     case (.openSession, _): later(200...3000) { $0.open() }
     case (.cancel, .cancelled(_, _, let kept)):
       for part in kept where !tickets.contains(part.token) { tickets.append(part.token) }
+    case (.answer, .identifiers): world.coverage.note(.answerTaken)
+    case (.answer, .refused): world.coverage.note(.answerRefused)
     case (.enqueue(_, let drafts), .enqueued(let outcomes)):
       // It may die before it wrote the answer down, and then asks again under the same keys.
       if world.strikes(.forgottenReply, perMille: 60) {

@@ -56,7 +56,7 @@ extension SimulatedDaemon {
   /// What the real daemon learns of a connection's process.
   func noteProcess(_ command: Command, of connection: Connection, _ now: ClockReading) -> [Effect] {
     switch command {
-    case .openSession(let key, attach: true, _, _, _, _):
+    case .openSession(let key, attach: true, _, _, _, _, _):
       if connection.launch == nil { world.tell(.appOpened(key.app)) }
       return handle(
         .app(

@@ -12,9 +12,11 @@ extension SimulatedDaemon {
       if case .refused(let refusal) = reply, refusal.name == .sessionInUse { world.coverage.note(.sessionInUse) }
       peers[token.peer]?.send(.reply(token.sequence, reply))
     case .announce(let id, let announcement):
+      dropBytesIfPlanted(id)
       announce(id, announcement)
       if announcement == .state { launchWithoutBatch(id) }
     case .offer(let peer, let record): offer(record, to: peer)
+    case .ask(let peer, let id): ask(id, peer)
     case .endSession(let peer, let session):
       world.coverage.note(.sessionRetired)
       peers[peer]?.send(.sessionEnded(session))
@@ -33,6 +35,21 @@ extension SimulatedDaemon {
     case .foreground: break
     case .app(let effect): carryOut(effect)
     }
+  }
+
+  private func ask(_ id: TaskID, _ peer: PeerID) {
+    guard let cell = core.tasks[id], core.isStillMeant(.ask(peer, id)),
+      let question = core.question(cell, core.residentDetails(id) ?? world.store.reading(id))
+    else { return }
+    world.coverage.note(question)
+    peers[peer]?.send(.asked(id, question, core.questionNumber(cell)))
+  }
+
+  private func dropBytesIfPlanted(_ id: TaskID) {
+    guard world.bug == .bytesDroppedWhileAsking, core.tasks[id]?.entry.state == .asking,
+      let path = core.residentDetails(id)?.plan.partPath
+    else { return }
+    world.disk.names[path]?.truncate(to: 0)
   }
 
   // MARK: Preparation
@@ -120,6 +137,9 @@ extension SimulatedDaemon {
       let secret = plan.request.headers["Authorization"]
     {
       order.request.headers.set("Authorization", to: secret)
+    }
+    if world.bug == .credentialFollowsRedirect, order.credential == nil {
+      order.credential = core.residentDetails(order.task)?.progress.access?.credential
     }
     if let resume = order.judgement.resume {
       world.coverage.note(resume.offset > 0 && isOfThisBoot(order.task) ? .resumedInSameBoot : .resumedAfterReboot)

@@ -43,6 +43,7 @@ struct StoreImage {
       entries[entry.id] = entry
       if let progress { details[entry.id]?.progress = progress }
     case .removeTask(let id): remove(id)
+    case .forgetSecrets(let id, let plan): details[id]?.plan = plan
     case .addDelivery(let record):
       if sessions[record.session] == nil { return "result \(record.number) is of no session" }
       if let task = record.task, entries[task] == nil { return "result \(record.number) is of no task" }

@@ -9,6 +9,7 @@ extension StoreChange {
     case .addTask(let entry, _): "new task \(entry.id)"
     case .updateTask(let entry, _): "task \(entry.id)"
     case .removeTask(let id): "removal of task \(id)"
+    case .forgetSecrets(let id, _): "the plan of task \(id)"
     case .addDelivery(let record): "delivery \(record.number) of session \(record.session)"
     case .removeDelivery(let session, let number): "removal of delivery \(number) of session \(session)"
     case .app(let change): change.subject
@@ -27,7 +28,9 @@ extension StoreChange {
     case .removeSession(let id):
       try database.freeName.bind(id.rawValue)
       try database.freeName.run()
-    case .putSession, .addTask, .updateTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart, .app: break
+    case .putSession, .addTask, .updateTask, .forgetSecrets, .addDelivery, .removeDelivery, .addKeptPart,
+      .removeKeptPart, .app:
+      break
     }
   }
 
@@ -35,8 +38,17 @@ extension StoreChange {
   var takesName: Bool {
     switch self {
     case .putSession, .addTask: true
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart, .app:
+    case .removeSession, .updateTask, .removeTask, .forgetSecrets, .addDelivery, .removeDelivery, .addKeptPart,
+      .removeKeptPart, .app:
       false
+    }
+  }
+
+  /// What it takes away was, or may have been, a secret.
+  var forgets: Bool {
+    switch self {
+    case .forgetSecrets, .removeKeptPart, .removeSession: true
+    case .putSession, .addTask, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .app: false
     }
   }
 
@@ -62,6 +74,10 @@ extension StoreChange {
     case .removeTask(let id):
       try database.removeTask.bind(id.rawValue)
       try database.removeTask.run()
+    case .forgetSecrets(let id, let plan):
+      try plan.bind(to: database.replacePlan)
+      try database.replacePlan.bind(id.rawValue)
+      try database.replacePlan.run()
     case .addDelivery(let record):
       try record.bind(to: database.addDelivery)
       try database.addDelivery.run()

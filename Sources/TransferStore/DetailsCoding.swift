@@ -35,6 +35,9 @@ extension TaskPlan {
     try statement.bind(requestTimeout.millisecondsClamped)
     try statement.bind(resourceTimeout.millisecondsClamped)
     try statement.bind(createdAt.milliseconds)
+    try statement.bind(answersChallenges.map { $0 ? 1 : 0 } as Int64?)
+    try statement.bind(asksBeforeBegin)
+    try statement.bindHeaders(tls?.stored, "a setting of TLS")
   }
 
   /// In the order of kind, ``Schema/taskPlanColumns`` and ``Schema/planColumns``.
@@ -53,7 +56,9 @@ extension TaskPlan {
       statusRule: try row.nextName(StatusRule.self), keepsEncoding: try row.nextFlag(),
       requestTimeout: .milliseconds(try row.nextRequiredInteger()),
       resourceTimeout: .milliseconds(try row.nextRequiredInteger()), key: key,
-      createdAt: WallInstant(milliseconds: try row.nextRequiredInteger()))
+      createdAt: WallInstant(milliseconds: try row.nextRequiredInteger()),
+      answersChallenges: try row.nextInteger().map { $0 != 0 }, asksBeforeBegin: try row.nextFlag(),
+      tls: try TLSSettings.read(from: row))
   }
 }
 
@@ -147,6 +152,8 @@ extension TaskProgress {
     try statement.bind(earliestBegin?.milliseconds)
     try statement.bindCount(hintToSend, "a size hint")
     try statement.bindCount(hintToReceive, "a size hint")
+    try statement.bindHeaders(question?.stored, "a question")
+    try statement.bindHeaders(access?.stored, "an answer")
   }
 
   /// In the order of ``Schema/progressColumns``.
@@ -161,7 +168,8 @@ extension TaskProgress {
       metrics: try nextMetrics(row),
       heldSince: try row.nextInteger().map(WallInstant.init(milliseconds:)),
       earliestBegin: try row.nextInteger().map(WallInstant.init(milliseconds:)),
-      hintToSend: try row.nextOptionalCount(), hintToReceive: try row.nextOptionalCount())
+      hintToSend: try row.nextOptionalCount(), hintToReceive: try row.nextOptionalCount(),
+      question: try Question.read(from: row), access: try TaskAccess.read(from: row))
   }
 }
 

@@ -26,6 +26,8 @@ extension SessionRecord {
     try statement.bind(owesFinishEvents)
     try statement.bind(sendsLaunchEvents)
     try statement.bind(unusedSince?.milliseconds)
+    try statement.bind(answersChallenges)
+    try statement.bindHeaders(network.tls?.stored, "a setting of TLS")
   }
 
   /// In the order of ``Schema/sessionColumns``.
@@ -35,11 +37,13 @@ extension SessionRecord {
     let network = NetworkSettings(
       httpProxy: try row.nextText(), httpsProxy: try row.nextText(), noProxy: try row.nextRequiredText(),
       certificateFile: try row.nextText(), maximumConnectionsPerHost: Int(try row.nextInteger(in: connections)))
-    return SessionRecord(
+    var record = SessionRecord(
       id: id, key: key, network: network, collectsResults: try row.nextFlag(), isInvalidated: try row.nextFlag(),
       nextTaskNumber: try row.nextOrdinal(), nextDelivery: try row.nextOrdinal(),
       owesFinishEvents: try row.nextFlag(), sendsLaunchEvents: try row.nextFlag(),
-      unusedSince: try row.nextInteger().map(WallInstant.init(milliseconds:)))
+      unusedSince: try row.nextInteger().map(WallInstant.init(milliseconds:)), answersChallenges: try row.nextFlag())
+    record.network.tls = try TLSSettings.read(from: row)
+    return record
   }
 }
 
@@ -106,6 +110,7 @@ extension TaskEntry {
     try statement.bind(finishedAt?.milliseconds)
     try statement.bind(Int64(constraints.rawValue))
     try statement.bind(Int64(urgentSeconds))
+    try statement.bind(asksFirst)
   }
 
   /// In the order of both lists.
@@ -122,6 +127,7 @@ extension TaskEntry {
       finishedAt: try row.nextInteger().map(WallInstant.init(milliseconds:)))
     entry.constraints = Constraints(rawValue: UInt8(try row.nextInteger(in: 0...Int64(Constraints.all.rawValue))))
     entry.urgentSeconds = UInt32(try row.nextInteger(in: 0...Int64(UInt32.max)))
+    entry.asksFirst = try row.nextFlag()
     return entry
   }
 }

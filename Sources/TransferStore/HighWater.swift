@@ -20,7 +20,8 @@ struct HighWater: Hashable {
     switch change {
     case .putSession(let record): session = max(session, record.id)
     case .addTask(let entry, _): task = max(task, entry.id)
-    case .removeSession, .updateTask, .removeTask, .addDelivery, .removeDelivery, .addKeptPart, .removeKeptPart, .app:
+    case .removeSession, .updateTask, .removeTask, .forgetSecrets, .addDelivery, .removeDelivery, .addKeptPart,
+      .removeKeptPart, .app:
       break
     }
   }

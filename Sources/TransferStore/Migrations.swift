@@ -11,6 +11,7 @@ struct Migration {
     Migration(version: 3, statements: apps),
     Migration(version: 4, statements: keptParts),
     Migration(version: 5, statements: conditions),
+    Migration(version: 6, statements: questions),
   ]
 
   /// Part files in users' folders whose task is gone and whose removal nobody has seen.
@@ -52,6 +53,19 @@ struct Migration {
       kept_at_ms INTEGER NOT NULL
     )
     """,
+  ]
+
+  /// Questions, and what apps answer to them.
+  static let questions = [
+    "ALTER TABLE session ADD COLUMN answers_challenges INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE session ADD COLUMN tls TEXT",  // lines of name: value, as those below
+    "ALTER TABLE task ADD COLUMN asks_first INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE task_plan ADD COLUMN answers_challenges INTEGER",
+    "ALTER TABLE task_plan ADD COLUMN asks_before_begin INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE task_plan ADD COLUMN tls TEXT",
+    "ALTER TABLE task_progress ADD COLUMN question TEXT",
+    // Credentials, in clear, until the task has ended.
+    "ALTER TABLE task_progress ADD COLUMN access TEXT",
   ]
 
   static let version1 = [

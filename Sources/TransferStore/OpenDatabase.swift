@@ -7,6 +7,7 @@ final class OpenDatabase {
   let removeSession: Statement
   let addTask: Statement
   let addPlan: Statement
+  let replacePlan: Statement
   let putProgress: Statement
   let updateTask: Statement
   let removeTask: Statement
@@ -39,6 +40,8 @@ final class OpenDatabase {
       let taskColumns = "\(Schema.taskIdentityColumns), \(Schema.taskStateColumns), \(Schema.taskPlanColumns)"
       addTask = try Statement(connection, Self.insertion("task", taskColumns))
       addPlan = try Statement(connection, Self.insertion("task_plan", "task, \(Schema.planColumns)"))
+      replacePlan = try Statement(
+        connection, "UPDATE task_plan SET \(Schema.assignments(Schema.planColumns)) WHERE task = ?")
       putProgress = try Statement(
         connection, Self.insertion("task_progress", "task, \(Schema.progressColumns)", verb: "INSERT OR REPLACE"))
       updateTask = try Statement(
@@ -105,8 +108,8 @@ final class OpenDatabase {
     for setting in [
       mode == "wal" ? "synchronous = FULL" : "synchronous = EXTRA", "foreign_keys = ON", "cell_size_check = ON",
       "trusted_schema = OFF",
-      // Deleted requests held credentials; FAST overwrites them where the page is written anyway.
-      "secure_delete = FAST", "temp_store = MEMORY", "cache_size = -8192",
+      // Deleted rows held credentials. (FAST would leave them on pages that become free.)
+      "secure_delete = ON", "temp_store = MEMORY", "cache_size = -8192",
       // 4 MiB of log are written back at a time; a larger transaction's log is cut to 16 MiB after it.
       "wal_autocheckpoint = 1000", "journal_size_limit = 16777216",
     ] {

@@ -46,7 +46,11 @@ enum Quarantine {
       try insertion.bind(rows.integerValue(0))
       try insertion.bind(reason)
       try insertion.bind(
-        (1..<rows.columnCount).map { "\(rows.columnName($0)) = \(rows.literal($0))\n" }.joined())
+        (1..<rows.columnCount).map { column in
+          // Credentials are kept no longer than their task lives.
+          let value = rows.columnName(column) == "access" ? "NULL" : rows.literal(column)
+          return "\(rows.columnName(column)) = \(value)\n"
+        }.joined())
       try insertion.bind(DatabaseFiles.now().milliseconds)
       try insertion.run()
     }

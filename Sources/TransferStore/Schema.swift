@@ -8,14 +8,15 @@ enum Schema {
 
   static let sessionColumns = """
     id, app, identifier, http_proxy, https_proxy, no_proxy, certificate_file, connections_per_host, collects_results,
-    is_invalidated, next_task_number, next_delivery, owes_finish_events, sends_launch_events, unused_since_ms
+    is_invalidated, next_task_number, next_delivery, owes_finish_events, sends_launch_events, unused_since_ms,
+    answers_challenges, tls
     """
 
   /// The columns of `task` that never change, then those that do.
   static let taskIdentityColumns = "id, session, number, kind"
   static let taskStateColumns = """
     state, ending, origin, is_repeatable, priority, is_discretionary, received, sent, expected, attempts, failures,
-    not_before_ms, deadline_ms, finished_at_ms, constraints, urgent_seconds
+    not_before_ms, deadline_ms, finished_at_ms, constraints, urgent_seconds, asks_first
     """
 
   /// What belongs to the plan, yet is needed of every task at start.
@@ -24,7 +25,8 @@ enum Schema {
   static let planColumns = """
     method, url, headers, secret_header_names, source_path, source_pinned_path, source_pin, source_device,
     source_inode, source_size_bytes, source_modified_ns, destination, destination_collision,
-    part_path, expected_sha256, status_rule, keeps_encoding, request_timeout_ms, resource_timeout_ms, created_at_ms
+    part_path, expected_sha256, status_rule, keeps_encoding, request_timeout_ms, resource_timeout_ms, created_at_ms,
+    answers_challenges, asks_before_begin, tls
     """
 
   static let progressColumns = """
@@ -32,7 +34,7 @@ enum Schema {
     response_headers, response_url, response_http_version, failure_code, failure_retryability, failure_domain,
     failure_number, failure_detail, failure_retry_after_seconds, cancel_cause, content_encoding, file_path, body_path,
     sha256, is_length_verified, wasted, restarts, metrics, held_since_ms, earliest_begin_ms,
-    hint_to_send, hint_to_receive
+    hint_to_send, hint_to_receive, question, access
     """
 
   static let keptPartColumns = """

@@ -26,6 +26,9 @@ package final class TransferStore {
   /// Called before each commit; what it throws undoes the transaction. For the injection of faults.
   package var beforeCommit: (() throws(StoreError) -> Void)?
 
+  /// The log may still hold what was forgotten: now, or by a daemon before.
+  package private(set) var owesErasure = true
+
   private let migrations: [Migration]
   private(set) var database: OpenDatabase?
   /// As committed; a transaction writes a higher one once, not per row.
@@ -115,8 +118,15 @@ package final class TransferStore {
       try beforeCommit?()
     }
     highWater = reached
+    if changes.contains(where: \.forgets) { owesErasure = true }
     statistics.commits += 1
     statistics.rowsWritten += Int64(database.connection.totalChanges &- before)
+  }
+
+  /// Takes out of the log what was forgotten; nothing where nothing is owed.
+  /// - Throws: as ``apply(_:parts:)``; it is owed then as before.
+  package func erase() throws(StoreError) {
+    if owesErasure { owesErasure = try !checkpoint() }
   }
 
   /// Gives the page cache's memory back; what is needed again is read again.

@@ -282,6 +282,7 @@ private struct RequestEnvelope: Codable {
       case .taskCancel: .taskCancel(try params(TaskIdentifiersParameters.self))
       case .taskRemove: .taskRemove(try params(TaskIdentifiersParameters.self))
       case .taskUpdate: .taskUpdate(try params(TaskUpdateParameters.self))
+      case .taskAnswer: .taskAnswer(try params(TaskAnswerParameters.self))
       case .taskList: .taskList(try params(TaskListParameters.self))
       case .taskShow: .taskShow(try params(TaskShowParameters.self))
       case .taskWatch: .taskWatch(try params(TaskWatchParameters.self))
@@ -320,6 +321,7 @@ private struct RequestEnvelope: Codable {
     case .taskResume(let parameters), .taskSuspend(let parameters), .taskCancel(let parameters),
       .taskRemove(let parameters):
       try container.encode(parameters, forKey: .params)
+    case .taskAnswer(let parameters): try container.encode(parameters, forKey: .params)
     case .taskUpdate(let parameters): try container.encode(parameters, forKey: .params)
     case .taskList(let parameters): try container.encode(parameters, forKey: .params)
     case .taskShow(let parameters): try container.encode(parameters, forKey: .params)
@@ -353,6 +355,7 @@ private enum NotificationEnvelope {
     case .taskResponse: .taskResponse(try params(TaskResponseNotice.self))
     case .taskData: .taskData(try params(TaskBytesNotice.self))
     case .taskRemoved: .taskRemoved(try params(TaskRemovedNotice.self))
+    case .taskQuestion: .taskQuestion(try params(TaskQuestionNotice.self))
     case .delivery: .delivery(try params(DeliveryNotice.self))
     case .sessionEnded: .sessionEnded(try params(SessionEndedNotice.self))
     case .goodbye: .goodbye(try params(GoodbyeNotice.self))

@@ -256,6 +256,7 @@ extension TaskSnapshot: LineWritable {
         line.name("blockers")
         line.list(blockers) { $1.write(to: &$0) }
       }
+      line.member("question", question)
     }
   }
 }
@@ -316,6 +317,7 @@ extension DaemonNotification: LineWritable {
         line.member("id", notice.id)
         line.member("bytes", notice.bytes)
       case .taskRemoved(let notice): line.member("id", notice.id)
+      case .taskQuestion(let notice): line.member("task", notice.task)
       case .delivery(let notice):
         line.member("session", notice.session)
         line.member("number", notice.number)

@@ -12,6 +12,8 @@ package enum DaemonNotification: Hashable, Sendable {
   case taskData(TaskBytesNotice)
   /// A watched task is no more: it was removed, its last result was acknowledged, or its retention ended.
   case taskRemoved(TaskRemovedNotice)
+  /// A task of the session asks its client; offered again to each client that attaches, until it is answered.
+  case taskQuestion(TaskQuestionNotice)
   /// A result, offered until it is acknowledged.
   case delivery(DeliveryNotice)
   /// The session was invalidated and has nothing left; it is gone.
@@ -28,6 +30,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case taskResponse = "task.response"
     case taskData = "task.data"
     case taskRemoved = "task.removed"
+    case taskQuestion = "task.question"
     case delivery
     case sessionEnded = "session.ended"
     case goodbye
@@ -42,6 +45,7 @@ package enum DaemonNotification: Hashable, Sendable {
     case .taskResponse: .taskResponse
     case .taskData: .taskData
     case .taskRemoved: .taskRemoved
+    case .taskQuestion: .taskQuestion
     case .delivery: .delivery
     case .sessionEnded: .sessionEnded
     case .goodbye: .goodbye

@@ -11,6 +11,7 @@ package enum ClientRequest: Hashable, Sendable {
   case taskCancel(TaskIdentifiersParameters)
   case taskRemove(TaskIdentifiersParameters)
   case taskUpdate(TaskUpdateParameters)
+  case taskAnswer(TaskAnswerParameters)
   case taskList(TaskListParameters)
   case taskShow(TaskShowParameters)
   case taskWatch(TaskWatchParameters)
@@ -42,6 +43,7 @@ package enum ClientRequest: Hashable, Sendable {
     case taskCancel = "task.cancel"
     case taskRemove = "task.remove"
     case taskUpdate = "task.update"
+    case taskAnswer = "task.answer"
     case taskList = "task.list"
     case taskShow = "task.show"
     case taskWatch = "task.watch"
@@ -75,6 +77,7 @@ package enum ClientRequest: Hashable, Sendable {
     case .taskCancel: .taskCancel
     case .taskRemove: .taskRemove
     case .taskUpdate: .taskUpdate
+    case .taskAnswer: .taskAnswer
     case .taskList: .taskList
     case .taskShow: .taskShow
     case .taskWatch: .taskWatch
@@ -134,9 +137,11 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
   package var revives: Bool?
   /// True: completions that are delivered to this connection tell what was measured.
   package var wantsMetrics: Bool?
+  /// The client handles `task.question`; absent: it does not, and a server's 401 is an answer like any other.
+  package var answersChallenges: Bool?
   package init(
     app: String, identifier: String, attach: Bool, collectsResults: Bool, network: WireNetwork,
-    sendsLaunchEvents: Bool? = nil, revives: Bool? = nil, wantsMetrics: Bool? = nil
+    sendsLaunchEvents: Bool? = nil, revives: Bool? = nil, wantsMetrics: Bool? = nil, answersChallenges: Bool? = nil
   ) {
     self.revives = revives
     self.wantsMetrics = wantsMetrics
@@ -146,6 +151,7 @@ package struct SessionOpenParameters: Codable, Hashable, Sendable {
     self.collectsResults = collectsResults
     self.network = network
     self.sendsLaunchEvents = sendsLaunchEvents
+    self.answersChallenges = answersChallenges
   }
 }
 
@@ -156,15 +162,17 @@ package struct WireNetwork: Codable, Hashable, Sendable {
   package var noProxy: String?
   package var certificateFile: String?
   package var maximumConnectionsPerHost: Int?
+  package var tls: WireTLS?
   package init(
     httpProxy: String? = nil, httpsProxy: String? = nil, noProxy: String? = nil, certificateFile: String? = nil,
-    maximumConnectionsPerHost: Int? = nil
+    maximumConnectionsPerHost: Int? = nil, tls: WireTLS? = nil
   ) {
     self.httpProxy = httpProxy
     self.httpsProxy = httpsProxy
     self.noProxy = noProxy
     self.certificateFile = certificateFile
     self.maximumConnectionsPerHost = maximumConnectionsPerHost
+    self.tls = tls
   }
 }
 
@@ -236,6 +244,15 @@ package struct WireTaskSpecification: Codable, Hashable, Sendable {
   /// Go on from this kept part, 32 hex digits. It also says what is asked of whom, and where it goes: `url`, `method`,
   /// `headers`, `body`, `destination`, `sha256`, `statusRule` and `keepsEncoding` are ignored.
   package var resumeToken: String?
+  /// In place of the session's `answersChallenges`.
+  package var answersChallenges: Bool?
+  /// With a date to begin at: the client is asked (`task.question`) when it has come.
+  package var asksBeforeBegin: Bool?
+  /// In place of the session's, member by member.
+  package var tls: WireTLS?
+  /// Shown to the URL's own origin when it asks, and to nobody else.
+  package var credential: WireCredential?
+  package var proxyCredential: WireCredential?
 
   package init(kind: String, url: String) {
     self.kind = kind

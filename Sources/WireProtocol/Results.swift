@@ -156,6 +156,8 @@ package struct TaskSnapshot: Codable, Hashable, Sendable {
   package var clientExpectsToReceive: Int64?
   /// All that keeps it from running now; only in `task.show`.
   package var blockers: [WireBlocker]?
+  /// What a task in "asking" wants to know.
+  package var question: WireQuestion?
 
   package init(
     id: Int64, session: String, app: String, sessionID: Int64, number: Int64, kind: String, state: String,

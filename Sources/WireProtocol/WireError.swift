@@ -36,6 +36,8 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
     case appUnknown
     /// What resume data refers to is not there: used, too old, or another app's.
     case resumeDataInvalid
+    /// The task asks nothing, or something else by now.
+    case notAsking
 
     /// The number on the wire (JSON-RPC 2.0 section 5.1).
     package var code: Int {
@@ -61,6 +63,7 @@ package struct WireError: Error, Codable, Hashable, Sendable, CustomStringConver
       case .stopping: -32014
       case .appUnknown: -32020
       case .resumeDataInvalid: -32021
+      case .notAsking: -32022
       }
     }
   }

@@ -51,8 +51,12 @@ enum ExitCode: Int32, CaseIterable, Sendable {
   static func of(_ code: FailureCode) -> ExitCode {
     switch code {
     case .hostNotFound, .connectionRefused, .connectionLost, .networkUnavailable, .proxyFailed: .network
-    case .secureConnectionFailed, .certificateUntrusted: .security
-    case .httpStatus, .tooManyRedirects, .redirectForbidden, .badServerResponse, .credentialsRequired: .server
+    case .secureConnectionFailed, .certificateUntrusted, .pinnedKeyMismatch, .clientCertificateRequired,
+      .clientCertificateRejected, .clientCertificateUnusable:
+      .security
+    case .httpStatus, .tooManyRedirects, .redirectForbidden, .badServerResponse, .credentialsRequired,
+      .proxyCredentialsRequired:
+      .server
     case .digestMismatch: .digest
     case .lengthMismatch, .contentDecodingFailed, .rangeUnsatisfiable, .bodyTooLarge: .content
     case .noSpace, .fileExists, .destinationUnavailable, .fileReadFailed, .fileWriteFailed, .partFileLost: .destination
@@ -73,7 +77,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .taskUnknown, .appUnknown: .unknownTask
     case .destinationClaimed, .destinationUnusable, .destinationExists: .destination
     case .sourceMissing, .sourceUnusable: .source
-    case .sessionInUse, .sessionUnknown, .sessionInvalidated, .degraded, .tooManyTasks, .stopping: .refused
+    case .sessionInUse, .sessionUnknown, .sessionInvalidated, .degraded, .tooManyTasks, .stopping, .notAsking: .refused
     case .resumeDataInvalid: .usage
     }
   }

@@ -22,6 +22,8 @@ final class TaskFollower {
   private var tasks: [Int64: TaskSnapshot] = [:]
   private var order: [Int64] = []
   private var isInterrupted = false
+  /// Questions that a person was told of, by their task.
+  private var told: [Int64: Int64] = [:]
   private var heardAt = BootInstant.now()
   /// After so long without news the daemon is asked: a task may have been removed, and no notification says so.
   private static let silenceNanoseconds: Int64 = 10_000_000_000
@@ -70,6 +72,7 @@ final class TaskFollower {
           progress.erase()
           try onEnd(task)
         }
+        tellQuestions(ids)
         if ended.count == ids.count { return .ended(ids.compactMap { tasks[$0] }) }
         draw(name: name, endedCount: ended.count)
         try loop.wait(until: nextTurn())
@@ -99,9 +102,19 @@ final class TaskFollower {
         // One that has ended is in `tasks` with its end, and removing it then changes nothing.
         guard let task = tasks[notice.id], !TaskText.isFinished(task.state) else { continue }
         throw CommandFailure(.unknownTask, "Task \(notice.id) was removed.")
-      case .taskResumed, .taskResponse, .taskData, .delivery, .sessionEnded, .goodbye, .appWake:
+      case .taskResumed, .taskResponse, .taskData, .taskQuestion, .delivery, .sessionEnded, .goodbye, .appWake:
         continue
       }
+    }
+  }
+
+  /// Without a word somebody in a script or a pipe would wait for ever.
+  private func tellQuestions(_ ids: [Int64]) {
+    for task in ids.compactMap({ tasks[$0] }) {
+      guard let question = task.question, told.updateValue(question.number, forKey: task.id) != question.number
+      else { continue }
+      progress.erase()
+      Notice.say(TaskText.asking(task))
     }
   }
 

@@ -320,8 +320,8 @@ struct EndToEndTests {
   }
 
   /// A process that comes after one that ended. Unlike a real end, `endProcess` takes a moment.
-  private static func nextProcess(
-    _ home: DaemonHome, _ watcher: Watcher
+  static func nextProcess(
+    _ home: DaemonHome, _ watcher: any URLSessionDelegate
   ) async throws -> (SessionRegistry, URLSession) {
     let found = Mutex<(SessionRegistry, URLSession)?>(nil)
     try await eventually("the session is free") {

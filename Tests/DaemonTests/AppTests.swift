@@ -38,6 +38,9 @@ import WireProtocol
       home = try DaemonHome(["FERRY_TEST_LAUNCHES": policy, "FERRY_SECRET": "not for apps"])
       let gate = gate
       server = try LocalServer.start { request in
+        if request.path.hasPrefix("/private"), !SecretCases.login.isShown(by: request) {
+          return SecretCases.login.challenge
+        }
         let answer = Response.generated(length: 1024, seed: 7).etag("\"a\"")
         return request.path.hasPrefix("/gated") ? answer.hold(until: gate) : answer
       }
@@ -63,13 +66,15 @@ import WireProtocol
     }
 
     /// The app enqueues as an ordinary process, which then ends.
-    func enqueue(_ count: Int, sendsLaunchEvents: Bool? = nil, path: String = "/gated") throws -> [Int64] {
+    func enqueue(
+      _ count: Int, sendsLaunchEvents: Bool? = nil, path: String = "/gated", answersChallenges: Bool = false
+    ) throws -> [Int64] {
       let process = try home.connect()
       let session = try process.call(
         .sessionOpen(
           SessionOpenParameters(
             app: app, identifier: "s", attach: true, collectsResults: true, network: WireNetwork(),
-            sendsLaunchEvents: sendsLaunchEvents)), SessionOpenResult.self
+            sendsLaunchEvents: sendsLaunchEvents, answersChallenges: answersChallenges)), SessionOpenResult.self
       ).session
       let receipts = try process.enqueue(
         (0..<count).map { .download(server.url("\(path)/\($0)")) }, in: session)
@@ -149,6 +154,28 @@ import WireProtocol
     #expect(second.compactMap(\.number) == [4, 6])
     let gap = (shown.launches[1].decidedMilliseconds - shown.launches[0].decidedMilliseconds)
     #expect(gap >= 690, "the next launch waits for its delay")
+  }
+
+  @Test func aQuestionLaunchesTheAppThatAnswersIt() throws {
+    let stage = try Stage()
+    let id = try #require(try stage.enqueue(1, path: "/private", answersChallenges: true).first)
+    let asking = try eventually("a question") {
+      let task = try stage.client.call(.taskShow(TaskShowParameters(id: id)), TaskShowResult.self).task
+      return task.state == "asking" ? task : nil
+    }
+    // It survives the daemon, and asks for an app that is registered later.
+    try stage.home.killDaemon()
+    stage.client = try stage.home.connect()
+    try stage.register("answer")
+    let shown = try stage.wait("the app answers and collects") { $0.launches.last?.outcome == "handled" }
+    #expect(shown.launches.count == 1)
+    let entries = stage.entries()
+    #expect(entries.first?.reason == "challenge")
+    let question = entries.filter { $0.event == "question" }
+    #expect(question.map(\.task) == [id] && question.map(\.number) == [asking.question?.number])
+    #expect(entries.filter { $0.event == "delivery" }.compactMap(\.kind) == ["file", "completion", "finishEvents"])
+    let authorized = stage.server.requests.filter { $0.headers["Authorization"] != nil }
+    #expect(authorized.count == 1 && stage.server.requestCount == 2)
   }
 
   @Test func oneThatNeverAttachesIsLaunchedAgainAfterGrowingDelays() throws {

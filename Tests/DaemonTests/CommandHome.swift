@@ -78,14 +78,17 @@ final class CommandHome: Sendable {
     }
   }
 
-  /// - Parameter terminal: what standard error is, in place of a file.
-  func start(_ arguments: [String], terminal: Int32? = nil) throws -> Running {
+  /// - Parameters:
+  ///   - extra: variables beside those of the home.
+  ///   - terminal: what standard error is, in place of a file.
+  func start(_ arguments: [String], _ extra: [String: String] = [:], terminal: Int32? = nil) throws -> Running {
     let name = String(UInt64.random(in: .min ... .max), radix: 36)
     let running = (output: "\(root)/\(name).out", error: "\(root)/\(name).err")
     let output = try Files.createPrivate(running.output)
     let error = try Files.createPrivate(running.error)
     let processID = try ChildProcess.spawn(
-      path: programs + "/ferry", arguments: ["ferry"] + arguments, environment: environment, directory: work,
+      path: programs + "/ferry", arguments: ["ferry"] + arguments, environment: environment.merging(extra) { $1 },
+      directory: work,
       standardOutput: .descriptor(output.raw), standardError: .descriptor(terminal ?? error.raw), newSession: false)
     return Running(processID: processID, outputPath: running.output, errorPath: running.error)
   }

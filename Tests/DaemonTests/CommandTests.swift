@@ -10,7 +10,7 @@ import Testing
   static let content = GeneratedContent(length: 300_000, seed: 5)
 
   /// Runs `body` with a home and a server, and ends both, the home's daemon included.
-  private static func with(
+  static func with(
     _ handler: @escaping LocalServer.Handler, _ body: (CommandHome, LocalServer) throws -> Void
   ) throws {
     let server = try LocalServer.start(handler: handler)

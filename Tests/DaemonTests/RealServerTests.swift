@@ -180,7 +180,7 @@ struct RealServerTests {
       network: WireNetwork(httpsProxy: "http://127.0.0.1:\(proxy.port)", certificateFile: server.authority))
     let task = try scene.ended(try scene.get(server.secure("/file")))
     #expect(task.state == "failed")
-    #expect(task.error?.code == "proxyFailed")
+    #expect(task.error?.code == "proxyCredentialsRequired")
     #expect(task.error?.detail.contains("407") == true)
   }
 }

@@ -79,6 +79,42 @@ import WireProtocol
     }
   }
 
+  @Test func aProgramIsAskedAndAnswers() async throws {
+    let login = Login.digest(user: "ann", password: "pw-31")
+    let server = try LocalServer.start { login.isShown(by: $0) ? .text("hello") : login.challenge }
+    defer { server.stop() }
+    let installation = try Installation()
+    try installation.start()
+    let ferry = try installation.ferry()
+    _ = try await installation.session(ferry)
+    var options = SessionOptions()
+    options.answersChallenges = true
+    let session = try await ferry.session("asked", options: options)
+    let receipt = try await session.download(try #require(URL(string: server.url("/file"))))
+    var events = session.events.makeAsyncIterator()
+    var questions: [TaskQuestion] = []
+    while questions.count < 2, let event = await events.next() {
+      guard case .asking(let task, let question) = event else { continue }
+      #expect(task.question == question && question.receipt == receipt)
+      questions.append(question)
+      let password = questions.count == 1 ? "wrong" : "pw-31"
+      try await session.answer(question, with: .credential(Credential(user: "ann", password: password)))
+    }
+    #expect(questions.map(\.previousFailures) == [0, 1])
+    guard case .challenge(let challenge)? = questions.first?.kind else { throw TimedOut() }
+    #expect(challenge.method == "digest" && challenge.origin == server.baseURL && challenge.realm == "loopback")
+    let result = try await Self.nextResult(&events)
+    guard case .succeeded = result.outcome else { throw TimedOut() }
+    let late = try #require(questions.last)
+    do {
+      try await session.answer(late, with: .proceed)
+      Issue.record("It was taken.")
+    } catch {
+      #expect(error.code == .notAsking)
+    }
+    try await result.acknowledge()
+  }
+
   private static func nextResult(_ events: inout SessionEvents.Iterator) async throws -> TaskResult {
     while let event = await events.next() {
       if case .finished(let result) = event { return result }

@@ -61,7 +61,7 @@ import WireProtocol
         let known = state.withLock { state in parameters.ids.filter { state.tasks[$0] != nil } }
         client.result(
           id, TaskIdentifiersResult(ids: known, unknown: parameters.ids.filter { !known.contains($0) }))
-      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskWatch, .daemonStatus, .daemonStop,
+      case .hello, .sessionClose, .sessionInvalidate, .taskUpdate, .taskAnswer, .taskWatch, .daemonStatus, .daemonStop,
         .daemonRestart, .appRegister, .appList, .appShow, .appRemove, .appFront, .appForceQuit, .appAttach, .appState,
         .appHandled, .conditionsShow, .conditionsSet, .conditionsClear:
         client.result(id, EmptyResult())

@@ -41,6 +41,8 @@ extension PlantedBug: CustomTestStringConvertible {
     case .beginBeforeCommit, .removedBeforeCommit: [.crashInTick, .daemonCrash, .slowStore]
     case .rowBeforeSync, .placedWithoutSync: [.reboot, .dropInBody]
     case .ticketUsedTwice: [.taskControl, .ticketUsedAgain, .daemonCrash]
+    case .bytesDroppedWhileAsking: [.expiredCredentials, .dropInBody]
+    case .credentialFollowsRedirect: [.challenge, .redirect]
     case .acknowledgeBeforeCommit, .offerBeforeCommit, .ifRangeDropped, .staleAttemptAccepted, .nonRepeatableRetried,
       .deliveryDroppedOnDetach, .finishEventsEarly, .slotLeaked, .filesLeaked, .commitNotRetried, .wholeDoesNotCut,
       .lengthNotChecked, .keyForgotten, .stopIgnored, .impatient, .digestNotChecked, .secretFollowsRedirect,
@@ -77,6 +79,9 @@ extension PlantedBug: CustomTestStringConvertible {
     case .launchNotBatched: ["one launch per batch"]
     case .budgetNotDoubled: ["launch budget kept"]
     case .conditionsIgnored: ["no attempt without its conditions"]
+    case .bytesDroppedWhileAsking:
+      ["asking keeps bytes", "the row vouches for what is in the part file"]
+    case .credentialFollowsRedirect: ["credentials stay where they belong"]
     }
   }
 }

@@ -91,6 +91,12 @@ import Testing
       .app(.forceQuit("app")), .app(.attach("app", .background, processID: 1, launch: .min)),
       .app(.attach("", .foreground, processID: .min, launch: nil)), .app(.changeState("app", .foreground)),
       .app(.handled("app", session: "s", launch: .max)),
+      .answer(task, question: nil, .cancel), .answer(task, question: nil, .proceed),
+      .answer(task, question: 999, .proceed),
+      .answer(task, question: nil, .credential(user: "", password: Secret(""))),
+      .answer(task, question: nil, .tls(TLSSettings(minimum: .tls13))),
+      .answer(task, question: nil, .request(RequestChange(url: "http://other.test/"))),
+      .answer(task, question: nil, .request(RequestChange(url: "no URL"))),
     ] + extreme.map { .update(task, TaskChange(taskDescription: "", priority: 0, earliestBegin: $0)) }
   }
 

@@ -233,6 +233,7 @@ struct ModelStore {
       entries[id] = nil
       details[id] = nil
       deliveries = deliveries.filter { $0.value.task != id }
+    case .forgetSecrets(let id, let plan): details[id]?.plan = plan
     case .addDelivery(let record):
       if sessions[record.session] == nil { return "result \(record.number) is of no session" }
       if let task = record.task, entries[task] == nil { return "result \(record.number) is of no task" }

@@ -216,7 +216,15 @@ extension LifeExploration {
       steps.append(
         .command(
           .openSession(
-            SessionKey(app: "app", identifier: "s"), attach: true, collectsResults: true, network: NetworkSettings())))
+            SessionKey(app: "app", identifier: "s"), attach: true, collectsResults: true, network: NetworkSettings(),
+            answersChallenges: true)))
+    }
+    // A client that was asked answers, also when the question is no more.
+    if node.shell.questions.contains(task) {
+      for answer in [
+        Answer.credential(user: "ann", password: Secret("secret")), .proceed, .cancel,
+        .request(RequestChange(headers: [("Authorization", "Bearer fresh")])),
+      ] { steps.append(.command(.answer(task, question: nil, answer))) }
     }
     for record in node.shell.offers { steps.append(.command(.acknowledge(session, [record.number]))) }
     return steps
@@ -282,11 +290,14 @@ extension LifeExploration {
       settle(&node, node.bench.handle(event))
     case .command(let command):
       switch command {
-      case .closeSession, .openSession: node.shell.forgetOffers(of: Self.session)
+      case .closeSession, .openSession:
+        node.shell.questions = []
+        node.shell.forgetOffers(of: Self.session)
       case .acknowledge(_, let numbers):
         node.shell.offers.removeAll { numbers.contains($0.number) }
         node.acknowledged.formUnion(numbers)
       case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .foreground, .app: break
+      case .answer(let id, _, _): node.shell.questions.removeAll { $0 == id }
       }
       node.bench.sequence += 1
       let token = RequestToken(peer: Bench.peer, sequence: node.bench.sequence)

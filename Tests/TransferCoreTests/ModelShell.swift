@@ -22,6 +22,8 @@ struct ModelShell: Hashable {
   /// Offered to the client that is attached now, and not yet acknowledged.
   var offers: [DeliveryRecord] = []
   var removedFiles: [String] = []
+  /// Questions put before the client that is attached now.
+  var questions: [TaskID] = []
 
   mutating func run(_ effects: [Effect]) { for effect in effects { run(effect) } }
 
@@ -38,6 +40,7 @@ struct ModelShell: Hashable {
       wires.removeAll { $0.order.attempt == attempt }
     case .finalize(let order): finalizing.append(order)
     case .offer(_, let record): offers.append(record)
+    case .ask(_, let id): if !questions.contains(id) { questions.append(id) }
     case .removeFiles(let paths): removedFiles += paths
     case .reply, .announce, .endSession, .discardPreparation, .foreground, .app: break
     }

@@ -110,6 +110,11 @@ struct RandomWorld {
       if acknowledged.contains(key) { faults.append("Result \(record.number) is offered again.") }
       if store.deliveries[key] != record { faults.append("Result \(record.number) is offered and has no row.") }
       if bench.core.sessions[record.session]?.attached != peer { faults.append("A stranger is offered a result.") }
+    case .ask(let peer, let id):
+      if store.entries[id]?.state != .asking { faults.append("Task \(id) asks, and its row does not say so.") }
+      if bench.core.tasks[id].flatMap({ bench.core.sessions[$0.entry.session] })?.attached != peer {
+        faults.append("A stranger is asked.")
+      }
     case .announce, .endSession, .prepare, .discardPreparation, .loadDetails, .openFiles, .stop, .finalize, .reply,
       .foreground, .app:
       break

@@ -81,7 +81,7 @@ import Testing
     Row("401", 401, .reject(.credentialsRequired)),
     Row("403", 403, .reject(.httpStatus)),
     Row("404", 404, .reject(.httpStatus)),
-    Row("407", 407, .reject(.credentialsRequired)),
+    Row("407", 407, .reject(.proxyCredentialsRequired)),
     Row("408", 408, .retryLater(.httpStatus, after: nil)),
     Row("410", 410, .reject(.httpStatus)),
     Row("412", 412, .reject(.httpStatus)),
@@ -195,7 +195,7 @@ import Testing
     #expect(verdict == .retryLater(.httpStatus, after: nil))
   }
 
-  @Test(arguments: [304, 400, 404, 407, 410, 451])
+  @Test(arguments: [304, 400, 404, 410, 451])
   func afterAContinuationURLSessionGetsFinalStatusesAsResults(status: Int) {
     #expect(Self.judge(Row("", status, .takeWhole), rule: .any, resume: Self.tagged) == .takeWhole)
   }

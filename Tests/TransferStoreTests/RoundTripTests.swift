@@ -83,6 +83,31 @@ import TransferStore
   }
 
   /// Details that differ in one enum each, so that every case of every enum is written once.
+  static let tls = TLSSettings(
+    minimum: .tls12, maximum: .tls13, authorityFile: "/ca: x", pinnedKeys: ["sha256//a", "sha256//b"],
+    certificateFile: "/c", keyFile: "/k", keyPassword: Secret(""))
+
+  static var questions: [Question] {
+    Challenge.Method.allCases.map {
+      .challenge(Challenge(method: $0, isProxy: true, origin: "http://h:1", realm: "a: \"b\"", previousFailures: 3))
+    } + [
+      .challenge(Challenge(method: .basic, origin: "")), .delayedRequest,
+      .freshRequest(status: 403, previousFailures: 2),
+    ]
+  }
+
+  static var accesses: [TaskAccess] {
+    let credential = TransferCredential(user: " ann ", password: Secret(""), method: .digest, origin: "http://h:1")
+    let proxy = TransferCredential(user: "p", password: Secret("a: b"), origin: "http://p:2")
+    let request = TransferRequest(
+      method: "POST", url: "http://h/", headers: [("A", ""), ("A", "b: c"), ("Authorization", "Bearer x")],
+      secretHeaderNames: ["A", ""])
+    return [
+      TaskAccess(), TaskAccess(credential: credential, proxyCredential: proxy), TaskAccess(declines: true, failures: 4),
+      TaskAccess(replacement: request, tls: tls), TaskAccess(replacement: TransferRequest(url: "http://h/")),
+    ]
+  }
+
   static var variants: [TaskDetails] {
     var all: [TaskDetails] = []
     func vary(_ change: (inout TaskDetails) -> Void) {
@@ -104,6 +129,13 @@ import TransferStore
     vary { $0.progress.failure?.retryAfterSeconds = nil }
     vary { $0.progress.response?.headers = [] }
     vary { $0.plan.request.secretHeaderNames = [""] }
+    for question in questions { vary { $0.progress.question = question } }
+    for access in accesses { vary { $0.progress.access = access } }
+    vary {
+      $0.plan.answersChallenges = false
+      $0.plan.asksBeforeBegin = true
+      $0.plan.tls = tls
+    }
     return all
   }
 

@@ -21,6 +21,7 @@ enum Samples {
     case .taskSuspend: .taskSuspend(TaskIdentifiersParameters(ids: []))
     case .taskCancel: .taskCancel(TaskIdentifiersParameters(ids: [3], producesResumeData: true))
     case .taskRemove: .taskRemove(TaskIdentifiersParameters(ids: [4]))
+    case .taskAnswer: .taskAnswer(answer)
     case .taskUpdate:
       .taskUpdate(update)
     case .taskList: .taskList(TaskListParameters(after: 1, limit: 2, session: 3, isUnfinishedOnly: true))
@@ -57,6 +58,7 @@ enum Samples {
     case .taskResponse: .taskResponse(TaskResponseNotice(id: 1, response: response))
     case .taskData: .taskData(TaskBytesNotice(id: 1, bytes: "AAEC"))
     case .taskRemoved: .taskRemoved(TaskRemovedNotice(id: 1))
+    case .taskQuestion: .taskQuestion(TaskQuestionNotice(task: snapshot))
     case .delivery: .delivery(DeliveryNotice(session: 1, number: 2, kind: "completion", task: snapshot))
     case .sessionEnded: .sessionEnded(SessionEndedNotice(session: 1))
     case .goodbye: .goodbye(GoodbyeNotice(reason: "stopping"))
@@ -99,7 +101,38 @@ enum Samples {
     task.key = "key"
     task.addsIdempotencyKey = true
     task.resumeToken = String(repeating: "0f", count: 16)
+    task.answersChallenges = true
+    task.asksBeforeBegin = false
+    task.tls = tls
+    task.credential = WireCredential(user: "ann", password: "p\u{e4}ss")
+    task.proxyCredential = WireCredential(user: "p", password: "")
     return task
+  }
+
+  static let tls = WireTLS(
+    minimum: "1.2", maximum: "1.3", authorityFile: "/ca", pinnedKeys: ["sha256//x"], certificateFile: "/c",
+    keyFile: "/k", keyPassword: "secret")
+
+  static var question: WireQuestion {
+    var question = WireQuestion(number: 3, kind: "challenge")
+    question.method = "digest"
+    question.isProxy = false
+    question.origin = "https://host:443"
+    question.realm = "the \"realm\""
+    question.previousFailures = 1
+    question.status = 401
+    return question
+  }
+
+  static var answer: TaskAnswerParameters {
+    var answer = TaskAnswerParameters(id: 1, question: 3, answer: "credential")
+    answer.credential = WireCredential(user: "ann", password: "secret")
+    answer.tls = tls
+    answer.url = "http://localhost/fresh"
+    answer.headers = [WireHeader(name: "A", value: "b")]
+    answer.replacesHeaders = true
+    answer.secretHeaders = ["A"]
+    return answer
   }
 
   static let response = WireResponse(
@@ -170,6 +203,7 @@ enum Samples {
       WireBlocker(name: "time", cause: "c", lifts: "l", sinceMilliseconds: 18, untilMilliseconds: nil),
       WireBlocker(name: "idle", cause: "\"c\"", lifts: "l", sinceMilliseconds: nil, untilMilliseconds: 19),
     ]
+    task.question = question
     return task
   }
 }

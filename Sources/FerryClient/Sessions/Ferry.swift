@@ -60,6 +60,12 @@ public struct SessionOptions: Hashable, Sendable {
   /// True: when all tasks of the session have ended and nobody collects their results, the daemon launches the app, if
   /// it is registered (`ferry app register`). The last value that was given counts. True by default.
   public var sendsLaunchEvents = true
+  /// The program answers what servers ask (``SessionEvent/asking(_:_:)``): a 401 keeps what was fetched and becomes a
+  /// question, for which the app is launched if nobody is attached. The last value that was given counts. Default:
+  /// false, and such an answer is judged as any other.
+  public var answersChallenges = false
+  /// For all tasks of the session; a task's own go before them. Default: libcurl's and OpenSSL's.
+  public var tls = TLSOptions()
   /// Every member at its default.
   public init() {}
 }
@@ -89,10 +95,12 @@ final class Hub: Sendable {
 
   func open(_ identifier: String, _ options: SessionOptions) async throws(FerryError) -> SessionCore {
     let connection = try await connection()
+    var network = WireNetwork.fromEnvironment(
+      environment, maximumConnectionsPerHost: options.maximumConnectionsPerHost)
+    if options.tls != TLSOptions() { network.tls = try options.tls.wire() }
     let parameters = SessionOpenParameters(
-      app: app, identifier: identifier, attach: true, collectsResults: true,
-      network: .fromEnvironment(environment, maximumConnectionsPerHost: options.maximumConnectionsPerHost),
-      sendsLaunchEvents: options.sendsLaunchEvents)
+      app: app, identifier: identifier, attach: true, collectsResults: true, network: network,
+      sendsLaunchEvents: options.sendsLaunchEvents, answersChallenges: options.answersChallenges)
     let core = SessionCore(connection: connection, parameters: parameters)
     guard router.add(core) else {
       throw FerryError(.sessionInUse, "this program has the session \(identifier.debugDescription) open already")
@@ -243,8 +251,8 @@ final class SessionRouter: Sendable {
       guard !sessions.contains(where: { $0.knows(notice.id) }) else { break }
       ask(for: notice.id, sessions)
       return
-    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .delivery, .sessionEnded, .goodbye,
-      .appWake:
+    case .taskState, .taskResumed, .taskResponse, .taskData, .taskRemoved, .taskQuestion, .delivery, .sessionEnded,
+      .goodbye, .appWake:
       break
     }
     for core in sessions { core.handle(notification) }

@@ -52,6 +52,8 @@ public struct FerryError: Error, Hashable, Sendable, CustomStringConvertible {
     public static let stopping = Code("stopping")
     /// The resume data is damaged or another program's, or was used before.
     public static let resumeDataInvalid = Code("resumeDataInvalid")
+    /// The task asks nothing, or something else by now.
+    public static let notAsking = Code("notAsking")
     /// The Swift task that waited was cancelled; what it waited for goes on.
     public static let cancelled = Code("cancelled")
     /// The daemon and this library do not understand one another: a defect of one of them.
@@ -110,6 +112,7 @@ extension FerryError {
       case .tooManyTasks: .tooManyTasks
       case .stopping: .stopping
       case .resumeDataInvalid: .resumeDataInvalid
+      case .notAsking: .notAsking
       }
     self.init(code, error.message)
   }

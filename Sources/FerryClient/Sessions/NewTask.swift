@@ -87,6 +87,17 @@ public struct TaskOptions: Hashable, Sendable {
   /// A POST or PATCH gets an Idempotency-Key header, the same on every attempt, unless it has one.
   public var addsIdempotencyKey = true
 
+  /// Shown to the URL's own origin when it asks, and to nobody else. Default: none.
+  public var credential: Credential?
+  /// The same for the proxy.
+  public var proxyCredential: Credential?
+  /// In place of the session's, member by member.
+  public var tls = TLSOptions()
+  /// In place of ``SessionOptions/answersChallenges``; nil: as the session.
+  public var answersChallenges: Bool?
+  /// Asks (``TaskQuestion/Kind/delayedRequest``) when ``earliestBegin`` has come, in case the request is out of date.
+  public var asksBeforeBegin = false
+
   /// Every member at its default.
   public init() {}
 }
@@ -217,6 +228,11 @@ public struct NewTask: Hashable, Sendable {
     wire.earliestBeginMilliseconds = options.earliestBegin?.wireMilliseconds
     if options.startsSuspended { wire.isSuspended = true }
     wire.key = options.key ?? UUID().uuidString
+    wire.credential = options.credential?.wire
+    wire.proxyCredential = options.proxyCredential?.wire
+    if options.tls != TLSOptions() { wire.tls = try options.tls.wire() }
+    wire.answersChallenges = options.answersChallenges
+    if options.asksBeforeBegin { wire.asksBeforeBegin = true }
   }
 
   private static func seconds(_ duration: Duration, _ name: String) throws(FerryError) -> Double {

@@ -179,6 +179,14 @@ public final class Session: Sendable {
     try await reach(receipts) { .taskSuspend($0) }
   }
 
+  /// Answers what a task asks, so that it goes on from what is held, or ends. Whoever answers first counts.
+  ///
+  /// - Throws: `notAsking` when the task asks nothing, or something else by now; `invalidArgument` for an answer that
+  ///   does not fit the question; `taskUnknown`.
+  public func answer(_ question: TaskQuestion, with answer: TaskAnswer) async throws(FerryError) {
+    _ = try await call(.taskAnswer(try answer.parameters(question)), TaskIdentifiersResult.self)
+  }
+
   /// Starts what is suspended, continues what is asking, and tries at once what waits after a failure.
   public func resume(_ receipts: Receipt...) async throws(FerryError) {
     try await reach(receipts) { .taskResume($0) }

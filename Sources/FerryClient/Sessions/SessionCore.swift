@@ -85,7 +85,9 @@ final class SessionCore: Sendable {
 
   private func changed(_ task: TaskStatus) {
     switch task.state {
-    case .waiting, .asking: events.push(.waiting(task))
+    case .waiting: events.push(.waiting(task))
+    // Without a question it is of a daemon that knows none.
+    case .asking: events.push(task.question.map { .asking(task, $0) } ?? .waiting(task))
     case .suspended, .running, .finalizing: events.push(.progressed(task))
     case .succeeded, .failed, .cancelled: resumeWaiters(task)
     }

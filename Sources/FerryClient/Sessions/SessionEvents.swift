@@ -6,6 +6,9 @@ public enum SessionEvent: Sendable {
   case progressed(TaskStatus)
   /// The task cannot run now; ``TaskStatus/reason`` says why. Of these too only the latest is kept.
   case waiting(TaskStatus)
+  /// The task asks what only the program can say; offered in this and every later run of the program until
+  /// ``Session/answer(_:with:)``.
+  case asking(TaskStatus, TaskQuestion)
   /// An attempt continues with byte `offset`; 0: it had to begin again.
   case resumed(TaskStatus, offset: Int64)
   /// Offered in this and every later run of the program until it is acknowledged.
@@ -85,7 +88,7 @@ final class EventQueue: Sendable {
       }
       let slot: Slot? =
         switch event {
-        case .progressed(let task), .waiting(let task): .status(task.id)
+        case .progressed(let task), .waiting(let task), .asking(let task, _): .status(task.id)
         case .resumed(let task, _): .resumption(task.id)
         case .finished, .allFinished, .ended, .unavailable: nil
         }

@@ -99,6 +99,8 @@ package struct SessionMirror: Sendable {
   package mutating func apply(_ notification: DaemonNotification) -> [Change] {
     switch notification {
     case .taskProgress(let notice): return progressed(notice)
+    // The question stands in the snapshot.
+    case .taskQuestion(let notice): return apply(.taskState(TaskStateNotice(task: notice.task)))
     case .taskState(let notice):
       guard notice.task.sessionID == session else { return [] }
       let before = tasks[notice.task.id]

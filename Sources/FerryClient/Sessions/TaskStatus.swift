@@ -97,7 +97,7 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
     case waiting
     /// An attempt is under way.
     case running
-    /// Only the app can say how it goes on.
+    /// Only the app can say how it goes on; ``TaskStatus/question`` tells what is asked.
     case asking
     /// All bytes are in; they are being checked, synced and placed.
     case finalizing
@@ -134,6 +134,8 @@ public struct TaskStatus: Hashable, Sendable, Identifiable {
   public var state: State { State(rawValue: snapshot.state) ?? .waiting }
   /// Why it does not run now, in words.
   public var reason: String? { snapshot.reason }
+  /// What it asks; nil unless it is ``State/asking``.
+  public var question: TaskQuestion? { TaskQuestion(snapshot.question, receipt) }
   /// The request's method, as it was asked for: "GET", "PUT" …
   public var method: String { snapshot.method }
   /// As it was asked for.

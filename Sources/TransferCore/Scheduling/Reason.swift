@@ -7,7 +7,7 @@ extension Core {
     case .finished(.succeeded): return nil
     case .finished: return held?.progress.failure?.detail
     case .suspended: return "paused; `resume` starts it"
-    case .asking: return "needs an answer: \(held?.progress.failure?.detail ?? "credentials")"
+    case .asking: return askingReason(cell, held)
     case .waiting: return waitingReason(cell, held, now)
     }
   }

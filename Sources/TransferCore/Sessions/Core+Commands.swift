@@ -32,10 +32,11 @@ extension Core {
 
   private mutating func carryOut(_ command: Command, _ token: RequestToken, _ now: ClockReading) {
     switch command {
-    case .openSession(let key, let attach, let collects, let network, let sendsLaunchEvents, let revives):
+    case .openSession(
+      let key, let attach, let collects, let network, let sendsLaunchEvents, let revives, let answers):
       open(
         key, attach: attach, collects: collects, network: network, sendsLaunchEvents: sendsLaunchEvents,
-        revives: revives, token, now)
+        revives: revives, answers: answers, token, now)
     case .closeSession(let id):
       if sessions[id]?.attached == token.peer { release(id, now) }
       effects.append(.reply(token, .done))
@@ -48,6 +49,7 @@ extension Core {
     case .cancel(let ids, producesResumeData: true): cancelKeepingParts(ids, token, now)
     case .remove(let ids): each(ids, token) { core, id in core.remove(id, now) }
     case .update(let id, let change): update(id, change, token, now)
+    case .answer(let id, let question, let answer): self.answer(id, question, answer, token, now)
     case .acknowledge(let id, let numbers):
       guard sessions[id] != nil else { return refuse(token, .sessionUnknown, "There is no session \(id).") }
       for number in numbers { acknowledge(number, in: id, now) }
@@ -83,7 +85,7 @@ extension Core {
 
   private mutating func open(
     _ key: SessionKey, attach: Bool, collects: Bool, network: NetworkSettings, sendsLaunchEvents: Bool, revives: Bool,
-    _ token: RequestToken, _ now: ClockReading
+    answers: Bool, _ token: RequestToken, _ now: ClockReading
   ) {
     let known = sessions[key]
     if let known, let cell = sessions[known] {
@@ -95,10 +97,14 @@ extension Core {
       if cell.record.network != network { sessions.update(known) { $0.record.network = network } }
       // An invalidation is one process's; the next one makes the session anew, with the tasks that are left.
       if revives, cell.record.isInvalidated { sessions.update(known) { $0.record.isInvalidated = false } }
+      // Who only enqueues does not speak for the one that is attached.
+      if attach, cell.record.answersChallenges != answers {
+        sessions.update(known) { $0.record.answersChallenges = answers }
+      }
     } else if degraded != nil {
       return refuseDegraded(token)
     }
-    let id = known ?? makeSession(key, collects: collects, network: network)
+    let id = known ?? makeSession(key, collects: collects, network: network, answers: answers)
     guard let cell = sessions[id] else { return }
     if cell.record.sendsLaunchEvents != sendsLaunchEvents {
       sessions.update(id) { $0.record.sendsLaunchEvents = sendsLaunchEvents }
@@ -113,12 +119,16 @@ extension Core {
     noteAttachment(id, token.peer, now)
     noteUse(of: id, now)
     offerMore(id)
+    offerQuestions(of: id)
     wakeDataTasks(of: id, now)
   }
 
-  private mutating func makeSession(_ key: SessionKey, collects: Bool, network: NetworkSettings) -> SessionID {
+  private mutating func makeSession(
+    _ key: SessionKey, collects: Bool, network: NetworkSettings, answers: Bool
+  ) -> SessionID {
     lastSessionID.rawValue += 1
-    let record = SessionRecord(id: lastSessionID, key: key, network: network, collectsResults: collects)
+    let record = SessionRecord(
+      id: lastSessionID, key: key, network: network, collectsResults: collects, answersChallenges: answers)
     sessions.insert(SessionCell(record: record), isStored: true)
     return lastSessionID
   }
@@ -259,13 +269,15 @@ extension Core {
       isDiscretionary: draft.isDiscretionary, constraints: draft.constraints,
       urgentSeconds: Self.urgentSeconds(draft.resourceTimeout), received: part?.received ?? 0,
       expected: part?.point.total, notBefore: draft.earliestBegin,
-      deadline: isStarted ? now.wall + draft.resourceTimeout : nil)
+      deadline: isStarted ? now.wall + draft.resourceTimeout : nil,
+      asksFirst: draft.asksBeforeBegin && draft.earliestBegin != nil)
     let plan = TaskPlan(
       kind: draft.kind, request: draft.request, source: source, destination: destination,
       partPath: part?.partPath ?? partPath(id, destination, app: owner.key.app), partOwner: part?.owner,
       expectedSHA256: draft.expectedSHA256,
       statusRule: draft.statusRule, keepsEncoding: draft.keepsEncoding, requestTimeout: draft.requestTimeout,
-      resourceTimeout: draft.resourceTimeout, key: draft.key, createdAt: now.wall)
+      resourceTimeout: draft.resourceTimeout, key: draft.key, createdAt: now.wall,
+      answersChallenges: draft.answersChallenges, asksBeforeBegin: draft.asksBeforeBegin, tls: draft.tls)
     let lane = admission.lane(
       session: session, origin: draft.origin, limit: owner.network.maximumConnectionsPerHost)
     var cell = TaskCell(entry: entry, lane: lane)
@@ -281,7 +293,8 @@ extension Core {
         progress: TaskProgress(
           taskDescription: draft.taskDescription, resumePoint: part?.point,
           bootID: part?.bootID ?? configuration.bootID, response: part?.response,
-          earliestBegin: draft.earliestBegin, hintToSend: draft.hintToSend, hintToReceive: draft.hintToReceive)))
+          earliestBegin: draft.earliestBegin, hintToSend: draft.hintToSend, hintToReceive: draft.hintToReceive,
+          access: draft.access(owner.network))))
     if let digest = cell.keyDigest { keyOwners[digest] = id }
     sessions.update(session) {
       $0.record.nextTaskNumber += 1
@@ -339,6 +352,7 @@ extension Core {
       tasks[id]?.entry.notBefore = earliest
       tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
       details[id]?.progress.earliestBegin = earliest
+      noteDate(earliest, of: id)
       touch(id, progress: true)
       line(up: id, now)
     }
@@ -363,6 +377,7 @@ extension Core {
     touch(id, progress: true)
     guard members.contains(.earliestBegin) else { return }
     details[id]?.progress.earliestBegin = nil
+    noteDate(nil, of: id)
     // After a failure the moment is that of the next try, which stays.
     guard !cell.entry.state.isFinished, cell.entry.failures == 0 else { return }
     tasks[id]?.entry.notBefore = nil
@@ -386,9 +401,7 @@ extension Core {
       setState(.waiting, of: id)
       if let held = details[id] { setDeadline(id, held.plan.resourceTimeout, now) }
       line(up: id, now)
-    case .asking:
-      setState(.waiting, of: id)
-      line(up: id, now)
+    case .asking: goOn(id, now)
     case .waiting:
       // A person who resumes what waits after a failure wants it tried now.
       guard cell.entry.failures > 0, cell.wakeAt.map({ $0 > now.boot }) == true else { return }
@@ -413,6 +426,7 @@ extension Core {
     case .suspended, .finalizing, .finished: return
     }
     sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 }
+    leaveAsking(id)
     tasks[id]?.entry.deadline = nil
     tasks[id]?.deadlineAt = nil
     setState(.suspended, of: id)
@@ -477,7 +491,7 @@ extension Command {
   func tasksInDetail(_ core: Core) -> [TaskID] {
     switch self {
     case .resume(let ids), .suspend(let ids), .cancel(let ids, _), .remove(let ids): ids
-    case .update(let id, _): [id]
+    case .update(let id, _), .answer(let id, _, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
     case .foreground(.follow(let id, _)), .foreground(.keepRedirect(let id, _)): [id]
     case .app(.forceQuit(let app)): core.sessionIDs(of: app).flatMap { core.taskIDs(of: $0) }

@@ -146,7 +146,7 @@ extension Command {
     switch self {
     case .openSession, .closeSession, .foreground, .app(.attach), .app(.changeState): false
     case .app(.register), .app(.remove), .app(.front), .app(.forceQuit), .app(.handled): true
-    case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .acknowledge: true
+    case .invalidateSession, .enqueue, .resume, .suspend, .cancel, .remove, .update, .answer, .acknowledge: true
     }
   }
 }

@@ -7,6 +7,8 @@ package struct SessionCell: Hashable, Sendable {
   package var deliveries = DeliveryQueue()
   /// Tasks that will go on by themselves or by an answer: waiting, running, asking or finalizing.
   package var unfinished = 0
+  /// Tasks whose question waits for an answer.
+  package var questions = 0
   /// All tasks, finished ones included.
   package var taskCount = 0
   package var isDirty = false

@@ -20,11 +20,17 @@ package struct AttemptOrder: Hashable, Sendable {
   package var decodesContent: Bool
   /// The client may want the redirect's own response: a little of its body is told too (`ResponseSink.client`).
   package var keepsRedirectBody: Bool
+  /// For this hop's origin only.
+  package var credential: TransferCredential?
+  package var proxyCredential: TransferCredential?
+  package var tls: TLSSettings
 
   package init(
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
     sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
-    keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsRedirectBody: Bool = false
+    keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsRedirectBody: Bool = false,
+    credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil,
+    tls: TLSSettings = TLSSettings()
   ) {
     self.attempt = attempt
     self.task = task
@@ -38,6 +44,9 @@ package struct AttemptOrder: Hashable, Sendable {
     self.keepsResumePoint = keepsResumePoint
     self.decodesContent = decodesContent
     self.keepsRedirectBody = keepsRedirectBody
+    self.credential = credential
+    self.proxyCredential = proxyCredential
+    self.tls = tls
   }
 
   /// What is offered, and undone, where ``decodesContent`` is set and the request names no encodings itself.
@@ -70,16 +79,28 @@ package struct JudgementContext: Hashable, Sendable {
 
   /// The caller's own request names a Range: a 206 is what was asked for.
   package var asksForPart: Bool
+  package var asking: AskRule
 
   package init(
-    kind: TaskKind, statusRule: StatusRule, resume: ResumePoint?, now: WallInstant, asksForPart: Bool = false
+    kind: TaskKind, statusRule: StatusRule, resume: ResumePoint?, now: WallInstant, asksForPart: Bool = false,
+    asking: AskRule = .whenResuming
   ) {
     self.kind = kind
     self.statusRule = statusRule
     self.resume = resume
     self.now = now
     self.asksForPart = asksForPart
+    self.asking = asking
   }
+}
+
+/// When a server that wants credentials makes a question of its answer.
+package enum AskRule: Hashable, Sendable {
+  /// The app left it to the default.
+  case never
+  /// Nobody said that the app can be asked, and what is held is worth a question.
+  case whenResuming
+  case always
 }
 
 /// What is to be done with a response, decided by ``ResponseTable`` when its final header block is in, before any body

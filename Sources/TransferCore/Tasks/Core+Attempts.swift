@@ -49,7 +49,7 @@ extension Core {
   private mutating func open(_ id: TaskID) {
     guard let held = details[id], var work = active[id] else { return }
     work.phase = .opening
-    if work.request == nil { work.request = held.plan.request }
+    if work.request == nil { work.request = held.request }
     active[id] = work
     let part = held.plan.kind == .data ? nil : held.plan.partPath
     effects.append(
@@ -131,6 +131,9 @@ extension Core {
     let isForeground = session.conduct.isForeground
     let decodes = isForeground && held.plan.kind == .data
     request.headers = attemptHeaders(request, resume, decodes: decodes)
+    let access = attemptAccess(held, request, session)
+    if access.credential != nil { request.headers.remove("Authorization") }
+    if access.proxyCredential != nil { request.headers.remove("Proxy-Authorization") }
     // This attempt may overwrite a part file that the row still vouches for: the row must forget it first.
     let forgetsPart = resume == nil && held.progress.resumePoint != nil
     if forgetsPart {
@@ -147,10 +150,12 @@ extension Core {
       judgement: JudgementContext(
         kind: held.plan.kind, statusRule: held.plan.statusRule, resume: resume, now: now.wall,
         // A program that waits is given a part that it did not ask for, and sees that it is one.
-        asksForPart: (isForeground || request.headers.contains("Range")) && resume == nil),
+        asksForPart: (isForeground || request.headers.contains("Range")) && resume == nil,
+        asking: askRule(held, session)),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
       keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
-      decodesContent: decodes, keepsRedirectBody: isForeground)
+      decodesContent: decodes, keepsRedirectBody: isForeground, credential: access.credential,
+      proxyCredential: access.proxyCredential, tls: access.tls)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
     if work.isPaused { effects.append(.foreground(.pause(attempt))) }
   }
@@ -229,6 +234,7 @@ extension Core {
       return settle(missing, of: id, now)
     }
     defer { active[id] = work }
+    if verdict.takesBody, details[id]?.progress.access?.failures ?? 0 > 0 { details[id]?.progress.access?.failures = 0 }
     switch verdict {
     case .takeWhole:
       if details[id]?.progress.resumePoint != nil {
@@ -350,6 +356,7 @@ extension Core {
       if Self.isUnreachable(failure), !work.madeProgress, work.head == nil, !isForeground(cell.entry.session) {
         admission.noteUnreachable(cell.lane, at: now.boot, random: random.next())
       }
+      if ask(about: failure, of: id, work, now) { return }
       settle(failure, of: id, work, cell, requestWasSent, now)
     }
   }
@@ -511,12 +518,7 @@ package enum Redirect {
           .contains(field.name.asciiLowercased)
       }
     }
-    if leavesOrigin {
-      next.headers.fields.removeAll {
-        // A caller's Host is the name of the origin that is left.
-        SecretHeaders.isSecret($0.name, marked: request.secretHeaderNames) || $0.name.equalsIgnoringASCIICase("Host")
-      }
-    }
+    if leavesOrigin { next.headers.removeBoundToOrigin(request.secretHeaderNames) }
     return next
   }
 }

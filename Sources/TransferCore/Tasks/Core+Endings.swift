@@ -16,11 +16,7 @@ extension Core {
       finalize(id, held: length, encoding: details[id]?.progress.response?.contentEncodingToUndo, now)
     case .restart(let reason): restart(id, reason, now)
     case .retryLater(let failure): settle(failure, of: id, now)
-    case .ask(let failure):
-      details[id]?.progress.failure = failure
-      details[id]?.progress.heldSince = now.wall
-      setState(.asking, of: id)
-      touch(id, progress: true)
+    case .ask(let failure): ask(failure, of: id, work, now)
     case .reject(let failure): finish(id, .failed(failure), now)
     case .takeWhole, .continueAt, .redirect, nil:
       // The engine ended an attempt in a way that its verdict does not allow; the task is tried again.
@@ -209,8 +205,11 @@ extension Core {
       details[id]?.progress.cancelCause = cause
       ending = .cancelled
     }
+    leaveAsking(id)
+    tasks[id]?.entry.asksFirst = false
     tasks[id]?.entry.state = .finished(ending)
     if isKept { keepPart(id, now) }
+    forgetSecrets(id)
     let leftovers = leftovers(id, ending)
     tasks[id]?.entry.finishedAt = now.wall
     tasks[id]?.entry.notBefore = nil
@@ -226,6 +225,16 @@ extension Core {
     if wasUnfinished { sessions.update(cell.entry.session, isStored: false) { $0.unfinished -= 1 } }
     if collects { queueResults(id, now) }
     settleSession(cell.entry.session, now)
+  }
+
+  /// A credential lives no longer than the task that it was given to. (A kept part has its request's headers until it is
+  /// used or dropped: without them nobody could go on from it.)
+  private mutating func forgetSecrets(_ id: TaskID) {
+    guard let held = details[id], held.hasSecrets else { return }
+    let plan = held.plan.withoutSecrets
+    details[id]?.plan = plan
+    details[id]?.progress.access = nil
+    changes.append(.forgetSecrets(id, plan))
   }
 
   /// Files that a finished task does not need. They go after the commit that says that it has finished, for until then
@@ -271,6 +280,8 @@ extension Core {
       files.append(managed)
     }
     forgetAdoption(id)
+    leaveAsking(id)
+    forgetSecrets(id)
     dropClaim(id)
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {

@@ -62,9 +62,10 @@ extension Core {
       false
     case .hostNotFound, .connectionRefused, .connectionLost, .timedOut, .networkUnavailable, .secureConnectionFailed,
       .certificateUntrusted, .proxyFailed, .httpStatus, .tooManyRedirects, .redirectForbidden, .badServerResponse,
-      .credentialsRequired, .noSpace, .destinationUnavailable, .fileReadFailed, .fileWriteFailed, .sourceMissing,
-      .sourceChanged, .sourceUnreadable, .outcomeUnknown, .resourceTimedOut, .sessionDisconnected, .unsupportedURL,
-      .invalidRequest, .internalFault:
+      .pinnedKeyMismatch, .clientCertificateRequired, .clientCertificateRejected, .clientCertificateUnusable,
+      .credentialsRequired, .proxyCredentialsRequired, .noSpace, .destinationUnavailable, .fileReadFailed,
+      .fileWriteFailed, .sourceMissing, .sourceChanged, .sourceUnreadable, .outcomeUnknown, .resourceTimedOut,
+      .sessionDisconnected, .unsupportedURL, .invalidRequest, .internalFault:
       true
     }
   }

@@ -39,8 +39,9 @@ package enum ResponseTable {
       return .restart(reason: "The server cannot satisfy the range (416).")
     // RFC 9110 section 15.5.13: our precondition failed, so the representation is another one.
     case 412: return .restart(reason: "The server's precondition failed (412).")
-    case 401, 403:
-      return .ask(statusFailure(head, .credentialsRequired, .permanent))
+    case 401, 403, 407:
+      if context.asking == .never { return judgeFailureStatus(head, context, isResumption: false) }
+      return .ask(refusal(head, .credentialsRequired))
     default: return judgeFailureStatus(head, context, isResumption: true)
     }
   }
@@ -94,6 +95,7 @@ package enum ResponseTable {
   private static func judgeFailureStatus(
     _ head: ResponseHead, _ context: JudgementContext, isResumption: Bool
   ) -> ResponseVerdict {
+    if context.asking == .always, isAskable(head, context) { return .ask(refusal(head, .credentialsRequired)) }
     let isTransient = [408, 425, 429, 500, 502, 503, 504].contains(head.status)
     switch context.statusRule {
     case .any:
@@ -110,8 +112,24 @@ package enum ResponseTable {
 
   /// Why a task fails whose server refused it with this status.
   package static func refusal(_ head: ResponseHead) -> TransferFailure {
-    let code: FailureCode = head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus
-    return statusFailure(head, code, .permanent)
+    refusal(head, head.status == 401 || head.status == 407 ? .credentialsRequired : .httpStatus)
+  }
+
+  private static func refusal(_ head: ResponseHead, _ code: FailureCode) -> TransferFailure {
+    let isProxy = head.status == 407 && code == .credentialsRequired
+    return statusFailure(head, isProxy ? .proxyCredentialsRequired : code, .permanent)
+  }
+
+  /// A status that credentials lift (RFC 9110 section 11). URLSession makes a challenge of it only where it knows the
+  /// scheme, and else delivers it like any other answer.
+  private static func isAskable(_ head: ResponseHead, _ context: JudgementContext) -> Bool {
+    guard head.status == 401 || head.status == 407 else { return false }
+    if context.statusRule == .successOnly { return true }
+    let name = head.status == 401 ? "WWW-Authenticate" : "Proxy-Authenticate"
+    switch AuthenticateField.choose(AuthenticateField.parse(head.headers.values(name))).method {
+    case .basic, .digest, .negotiate, .ntlm: return true
+    case .bearer, .clientCertificate, .serverTrust, .unknown: return false
+    }
   }
 
   private static func transientStatus(_ head: ResponseHead, _ context: JudgementContext) -> TransferFailure {

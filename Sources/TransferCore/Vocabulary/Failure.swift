@@ -4,8 +4,10 @@ package enum FailureCode: String, CaseIterable, Hashable, Sendable {
   // The network and the peer.
   case hostNotFound, connectionRefused, connectionLost, timedOut, networkUnavailable
   case secureConnectionFailed, certificateUntrusted, proxyFailed
+  case pinnedKeyMismatch, clientCertificateRequired, clientCertificateRejected, clientCertificateUnusable
   // What the server said.
   case httpStatus, tooManyRedirects, redirectForbidden, badServerResponse, credentialsRequired
+  case proxyCredentialsRequired
   // What arrived.
   case lengthMismatch, digestMismatch, contentDecodingFailed, rangeUnsatisfiable, bodyTooLarge
   // This machine.

@@ -40,6 +40,13 @@ package struct HeaderFields: Hashable, Sendable, ExpressibleByArrayLiteral {
     fields.removeAll { $0.name.equalsIgnoringASCIICase(name) }
   }
 
+  /// Takes away what a request shows to its own origin only: its secrets, and a caller's Host, which names the origin.
+  package mutating func removeBoundToOrigin(_ secretNames: [String]) {
+    fields.removeAll {
+      SecretHeaders.isSecret($0.name, marked: secretNames) || $0.name.equalsIgnoringASCIICase("Host")
+    }
+  }
+
   /// The values with what is secret replaced by `<redacted>`, for logs and `ferry show`.
   package func redacted(secretNames: [String]) -> HeaderFields {
     HeaderFields(

@@ -16,6 +16,17 @@ package struct TransferRequest: Hashable, Sendable {
     self.secretHeaderNames = secretHeaderNames
   }
 
+  package var hasSecrets: Bool {
+    headers.fields.contains { SecretHeaders.isSecret($0.name, marked: secretHeaderNames) }
+  }
+
+  /// With `<redacted>` in place of what is secret.
+  package var withoutSecrets: TransferRequest {
+    var shown = self
+    shown.headers = headers.redacted(secretNames: secretHeaderNames)
+    return shown
+  }
+
   /// RFC 9110 section 9.2.2: repeating the request has the effect of sending it once.
   package var isIdempotent: Bool { Self.idempotentMethods.contains(method) }
 

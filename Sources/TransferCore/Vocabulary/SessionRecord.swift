@@ -21,16 +21,18 @@ package struct NetworkSettings: Hashable, Sendable {
   package var certificateFile: String?
   /// 1 … 64; URLSession's default is 6.
   package var maximumConnectionsPerHost: Int
+  package var tls: TLSSettings?
 
   package init(
     httpProxy: String? = nil, httpsProxy: String? = nil, noProxy: String = "", certificateFile: String? = nil,
-    maximumConnectionsPerHost: Int = 6
+    maximumConnectionsPerHost: Int = 6, tls: TLSSettings? = nil
   ) {
     self.httpProxy = httpProxy
     self.httpsProxy = httpsProxy
     self.noProxy = noProxy
     self.certificateFile = certificateFile
     self.maximumConnectionsPerHost = maximumConnectionsPerHost
+    self.tls = tls
   }
 }
 
@@ -54,11 +56,13 @@ package struct SessionRecord: Hashable, Sendable {
   package var conduct = SessionConduct.background
   /// The app is launched when results wait and nobody is attached.
   package var sendsLaunchEvents: Bool
+  /// Its client can be asked for credentials.
+  package var answersChallenges: Bool
 
   package init(
     id: SessionID, key: SessionKey, network: NetworkSettings = NetworkSettings(), collectsResults: Bool = true,
     isInvalidated: Bool = false, nextTaskNumber: Int64 = 1, nextDelivery: Int64 = 1, owesFinishEvents: Bool = false,
-    sendsLaunchEvents: Bool = true, unusedSince: WallInstant? = nil
+    sendsLaunchEvents: Bool = true, unusedSince: WallInstant? = nil, answersChallenges: Bool = false
   ) {
     self.id = id
     self.key = key
@@ -70,6 +74,7 @@ package struct SessionRecord: Hashable, Sendable {
     self.owesFinishEvents = owesFinishEvents
     self.sendsLaunchEvents = sendsLaunchEvents
     self.unusedSince = unusedSince
+    self.answersChallenges = answersChallenges
   }
 }
 
@@ -111,6 +116,9 @@ package enum StoreChange: Hashable, Sendable {
   case updateTask(TaskEntry, progress: TaskProgress?)
   /// The task's deliveries go with it.
   case removeTask(TaskID)
+  /// The task has ended or is gone: its plan has no secrets any more, and no file may hold what they were. A plan whose
+  /// row is gone is not put back.
+  case forgetSecrets(TaskID, TaskPlan)
   case addDelivery(DeliveryRecord)
   case removeDelivery(SessionID, DeliveryNumber)
   case app(AppChange)

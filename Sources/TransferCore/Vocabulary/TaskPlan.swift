@@ -89,12 +89,19 @@ package struct TaskPlan: Hashable, Sendable {
   /// The client's own key: enqueueing twice under one key makes one task.
   package var key: String?
   package var createdAt: WallInstant
+  /// The app can be asked for credentials; nil: as its session says.
+  package var answersChallenges: Bool?
+  /// The app wants to be asked before the first attempt of a task that has a date.
+  package var asksBeforeBegin: Bool
+  /// In place of the session's.
+  package var tls: TLSSettings?
 
   package init(
     kind: TaskKind, request: TransferRequest, source: UploadSource? = nil, destination: Destination = .managed,
     partPath: String, partOwner: TaskID? = nil, expectedSHA256: String? = nil, statusRule: StatusRule = .successOnly,
     keepsEncoding: Bool = false, requestTimeout: Duration = .seconds(60),
-    resourceTimeout: Duration = .seconds(604_800), key: String? = nil, createdAt: WallInstant
+    resourceTimeout: Duration = .seconds(604_800), key: String? = nil, createdAt: WallInstant,
+    answersChallenges: Bool? = nil, asksBeforeBegin: Bool = false, tls: TLSSettings? = nil
   ) {
     self.kind = kind
     self.request = request
@@ -109,5 +116,16 @@ package struct TaskPlan: Hashable, Sendable {
     self.resourceTimeout = resourceTimeout
     self.key = key
     self.createdAt = createdAt
+    self.answersChallenges = answersChallenges
+    self.asksBeforeBegin = asksBeforeBegin
+    self.tls = tls
+  }
+
+  /// What may be kept of a task that has ended.
+  package var withoutSecrets: TaskPlan {
+    var plain = self
+    plain.request = request.withoutSecrets
+    plain.tls?.keyPassword = nil
+    return plain
   }
 }

@@ -3,7 +3,7 @@ package enum TaskState: Hashable, Sendable {
   case suspended
   case waiting
   case running(AttemptID)
-  /// Only the app can say how it goes on (credentials, a fresh URL).
+  /// Only the app can say how it goes on; see ``Question``.
   case asking
   /// All bytes are in; they are being checked, synced and placed.
   case finalizing
@@ -58,13 +58,15 @@ package struct TaskEntry: Hashable, Sendable {
   package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
+  /// The app is to be asked before the first attempt: the task was given a date, and that is to come or has come.
+  package var asksFirst: Bool
 
   package init(
     id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
     isRepeatable: Bool = true, priority: UInt8 = 128, isDiscretionary: Bool = false,
     constraints: Constraints = [], urgentSeconds: UInt32 = 0, received: Int64 = 0, sent: Int64 = 0,
     expected: Int64? = nil, attempts: Int64 = 0, failures: Int64 = 0, notBefore: WallInstant? = nil,
-    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil
+    deadline: WallInstant? = nil, finishedAt: WallInstant? = nil, asksFirst: Bool = false
   ) {
     self.id = id
     self.session = session
@@ -85,6 +87,7 @@ package struct TaskEntry: Hashable, Sendable {
     self.notBefore = notBefore
     self.deadline = deadline
     self.finishedAt = finishedAt
+    self.asksFirst = asksFirst
   }
 }
 
@@ -123,6 +126,9 @@ package struct TaskProgress: Hashable, Sendable {
   /// Bytes that its owner expects to send and to receive, header fields included; nil: it did not say.
   package var hintToSend: Int64?
   package var hintToReceive: Int64?
+  /// What is asked while the task is in `asking`; nil there where ``TaskEntry/asksFirst`` says it.
+  package var question: Question?
+  package var access: TaskAccess?
 
   package init(
     taskDescription: String? = nil, resumePoint: ResumePoint? = nil, bootID: String = "",
@@ -130,7 +136,8 @@ package struct TaskProgress: Hashable, Sendable {
     contentEncoding: String? = nil, filePath: String? = nil, bodyPath: String? = nil, sha256: String? = nil,
     isLengthVerified: Bool = true,
     wasted: Int64 = 0, restarts: Int64 = 0, metrics: MetricsLog = MetricsLog(), heldSince: WallInstant? = nil,
-    earliestBegin: WallInstant? = nil, hintToSend: Int64? = nil, hintToReceive: Int64? = nil
+    earliestBegin: WallInstant? = nil, hintToSend: Int64? = nil, hintToReceive: Int64? = nil,
+    question: Question? = nil, access: TaskAccess? = nil
   ) {
     self.taskDescription = taskDescription
     self.resumePoint = resumePoint
@@ -150,6 +157,8 @@ package struct TaskProgress: Hashable, Sendable {
     self.earliestBegin = earliestBegin
     self.hintToSend = hintToSend
     self.hintToReceive = hintToReceive
+    self.question = question
+    self.access = access
   }
 }
 
@@ -162,4 +171,12 @@ package struct TaskDetails: Hashable, Sendable {
     self.plan = plan
     self.progress = progress
   }
+
+  /// Something that is to be forgotten when the task has ended.
+  package var hasSecrets: Bool {
+    progress.access != nil || plan.request.hasSecrets || plan.tls?.keyPassword != nil
+  }
+
+  /// What every attempt starts from.
+  package var request: TransferRequest { progress.access?.replacement ?? plan.request }
 }

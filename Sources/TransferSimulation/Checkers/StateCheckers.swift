@@ -49,8 +49,9 @@ enum Checkers {
     [
       AcceptedWorkChecker(), OutcomeChecker(), KeyChecker(), RefusalChecker(), AtMostOnceChecker(), DeliveryChecker(),
       ContentChecker(), PublishedFileChecker(), OrphanChecker(), SlotChecker(), BlockedAttemptChecker(),
-      ConditionChecker(), RequestChecker(), VouchChecker(), TicketChecker(), ProgressChecker(), CoreRuleChecker(),
-      LivenessChecker(), LaunchBudgetChecker(), LaunchBatchChecker(),
+      ConditionChecker(), RequestChecker(), AskingKeepsBytesChecker(), CredentialChecker(), VouchChecker(),
+      TicketChecker(), ProgressChecker(), CoreRuleChecker(), LivenessChecker(), LaunchBudgetChecker(),
+      LaunchBatchChecker(),
     ]
   }
 }

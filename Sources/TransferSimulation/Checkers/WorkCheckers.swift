@@ -44,7 +44,7 @@ final class AcceptedWorkChecker: Checker {
       let isExpired =
         finishedAt[id].map { max(world.wall, world.latestWall) - $0 >= Limits.retention - .seconds(60) } ?? false
       if !removable.contains(id), !isExpired { return "task \(id) was forgotten, and nobody asked for that" }
-    case .putSession, .removeSession, .removeDelivery, .addKeptPart, .removeKeptPart, .app: break
+    case .putSession, .removeSession, .forgetSecrets, .removeDelivery, .addKeptPart, .removeKeptPart, .app: break
     }
     return nil
   }
@@ -143,7 +143,7 @@ final class RefusalChecker: Checker {
       case .sessionInvalidated: continue
       case .sessionInUse, .sessionUnknown, .taskUnknown, .destinationUnusable, .sourceMissing, .sourceUnusable,
         .degraded,
-        .tooManyTasks, .invalidParameters, .appUnknown:
+        .tooManyTasks, .invalidParameters, .appUnknown, .notAsking:
         break
       }
       return "\(draft.key ?? "a task") was refused: \(refusal.name): \(refusal.message)"

@@ -9,6 +9,12 @@ enum OptionName: String, CaseIterable, Hashable, Sendable {
   case unmetered
   case onPower = "on-power"
   case after
+  case user
+  case proxyUser = "proxy-user"
+  case cacert, cert, key
+  case pinnedKey = "pinned-key"
+  case tlsMin = "tls-min"
+  case ask, url, proceed, cancel
   case all, unfinished, json, lines, help
   case exec
   case taskIdentifier = "task-identifier"

@@ -30,7 +30,7 @@ enum CommandTable {
     [
       GetCommand.command, PutCommand.command,
       ReadingCommands.list, ReadingCommands.show, ReadingCommands.why,
-      WaitCommand.command, ConditionsCommand.command,
+      WaitCommand.command, ConditionsCommand.command, AnswerCommand.command,
       ControlCommands.cancel, ControlCommands.pause, ControlCommands.resume, ControlCommands.remove,
       DaemonCommands.status, DaemonCommands.start, DaemonCommands.stop, DaemonRestartCommand.command,
       DaemonCommands.log,

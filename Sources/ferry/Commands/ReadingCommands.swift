@@ -138,8 +138,7 @@ extension TaskText {
     case "suspended": return "Task \(task.id) is paused; `ferry resume \(task.id)` lets it go on."
     case "finalizing": return "Task \(task.id) has all its bytes; they are being checked and put in place."
     case "waiting": return "Task \(task.id) is \(waiting(task, wallMilliseconds: wallMilliseconds)), after \(attempts)."
-    case "asking":
-      return "Task \(task.id) waits for its program: \(TerminalText.escaped(task.reason ?? "it needs an answer"))"
+    case "asking": return asking(task)
     case "succeeded", "cancelled": return ending(task)
     default: return TerminalText.escaped(ending(task))
     }

@@ -10,23 +10,28 @@ struct TransferRun {
   var isDetached: Bool
   var isJSON: Bool
 
-  static let options: [OptionRow] = [
-    OptionRow(name: .detach, letter: "d", help: "hand the transfer over, print the task's id and end at once"),
-    OptionRow(
-      name: .header, letter: "H", value: "\"NAME: VALUE\"", isRepeatable: true, help: "a header of the request"),
-    OptionRow(
-      name: .secretHeader, value: "\"NAME: VALUE\"", isRepeatable: true,
-      help: "a header that is never shown, and is dropped when a redirect leaves the origin (Authorization and Cookie "
-        + "are always treated so)"),
-    OptionRow(name: .session, value: "ID", help: "the session's name (\"default\")"),
-    OptionRow(
-      name: .timeout, value: "SECONDS", help: "start the attempt anew after so long without progress (60)"),
-    OptionRow(
-      name: .maxTime, value: "SECONDS", help: "give the task up after so long, all attempts together (604800)"),
-    OptionRow(name: .unmetered, help: "wait while the network is metered"),
-    OptionRow(name: .onPower, help: "wait while the device runs on its battery"),
-    OptionRow(name: .after, value: "TIME", help: "begin no earlier: \(StartTime.forms)"),
-  ]
+  static let options: [OptionRow] =
+    [
+      OptionRow(name: .detach, letter: "d", help: "hand the transfer over, print the task's id and end at once"),
+      OptionRow(
+        name: .header, letter: "H", value: "\"NAME: VALUE\"", isRepeatable: true, help: "a header of the request"),
+      OptionRow(
+        name: .secretHeader, value: "\"NAME: VALUE\"", isRepeatable: true,
+        help:
+          "a header that is never shown, and is dropped when a redirect leaves the origin (Authorization and Cookie "
+          + "are always treated so)"),
+      OptionRow(name: .session, value: "ID", help: "the session's name (\"default\")"),
+      OptionRow(
+        name: .timeout, value: "SECONDS", help: "start the attempt anew after so long without progress (60)"),
+      OptionRow(
+        name: .maxTime, value: "SECONDS", help: "give the task up after so long, all attempts together (604800)"),
+      OptionRow(name: .unmetered, help: "wait while the network is metered"),
+      OptionRow(name: .onPower, help: "wait while the device runs on its battery"),
+      OptionRow(name: .after, value: "TIME", help: "begin no earlier: \(StartTime.forms)"),
+      OptionRow(
+        name: .ask,
+        help: "when the server wants credentials, keep what is there and wait for `ferry answer`, in place of failing"),
+    ] + AccessValues.options
 
   /// The options that both commands understand alike.
   static func make(
@@ -49,6 +54,7 @@ struct TransferRun {
       specification.earliestBeginMilliseconds = try StartTime.milliseconds(
         text, wallMilliseconds: Clocks.wallMilliseconds())
     }
+    try AccessValues.apply(arguments, to: &specification)
     // Sent again after a lost connection, the same key makes no second task.
     specification.key = randomKey()
     return TransferRun(

@@ -35,7 +35,7 @@ enum TaskText {
     switch task.state {
     case "suspended": return ["paused; `ferry resume \(task.id)` goes on"]
     case "waiting": return [waiting(task, wallMilliseconds: wallMilliseconds), amount(done, whole)]
-    case "asking": return [TerminalText.escaped(task.reason ?? "needs an answer")]
+    case "asking": return [TerminalText.escaped(task.reason ?? "needs an answer"), remedy(task)]
     case "finalizing": return ["finishing", amount(done, whole)]
     default: break
     }
@@ -95,6 +95,7 @@ enum TaskText {
       ("kind", task.kind),
       ("state", task.state),
       ("reason", task.reason),
+      ("answer", task.question == nil ? nil : remedy(task)),
       ("next try", nextAttempt(task, wallMilliseconds: wallMilliseconds)),
       ("error", task.error.map { "\($0.detail) (\($0.code)\(origin($0)))" }),
       ("request", "\(task.method) \(task.url)"),

@@ -26,6 +26,7 @@ final class Scene: Sendable {
     var progress: [TaskProgressNotice] = []
     var resumptions: [TaskResumedNotice] = []
     var deliveries: [DeliveryNotice] = []
+    var questions: [TaskSnapshot] = []
     var log = ""
     var isSilent = true
 
@@ -37,6 +38,7 @@ final class Scene: Sendable {
 
   let folder: String
   let network: WireNetwork
+  let answersChallenges: Bool
   private let environment: [String: String]
   /// Stands before the daemon's program on its command line.
   private let wrapper: [String]
@@ -49,10 +51,11 @@ final class Scene: Sendable {
 
   init(
     network: WireNetwork = WireNetwork(), environment: [String: String] = [:], wrapper: [String] = [],
-    isAttached: Bool = true
+    isAttached: Bool = true, answersChallenges: Bool = false
   ) throws {
     folder = "/tmp/ferry-case-\(Clocks.randomWord())"
     self.network = network
+    self.answersChallenges = answersChallenges
     self.environment = environment
     self.wrapper = wrapper
     try Files.makePrivateDirectory(folder)
@@ -163,7 +166,8 @@ final class Scene: Sendable {
     let opened = try connection.call(
       .sessionOpen(
         SessionOpenParameters(
-          app: "tests", identifier: "cases", attach: attaching, collectsResults: true, network: network)),
+          app: "tests", identifier: "cases", attach: attaching, collectsResults: true, network: network,
+          answersChallenges: answersChallenges)),
       returning: SessionOpenResult.self)
     locked { $0.session = opened.session }
   }
@@ -262,6 +266,9 @@ final class Scene: Sendable {
         state.deliveries.append(notice)
         // A result tells the end of its task, and nothing else does.
         if let task = notice.task, state.latest[task.id]?.state != task.state { state.note(task) }
+      case .taskQuestion(let notice):
+        state.latest[notice.task.id] = notice.task
+        state.questions.append(notice.task)
       case .taskResponse, .taskData, .taskRemoved, .sessionEnded, .goodbye, .appWake: break
       }
     }
@@ -272,6 +279,8 @@ final class Scene: Sendable {
   func progress(_ id: Int64) -> [TaskProgressNotice] { locked { $0.progress.filter { $0.id == id } } }
   func states(_ id: Int64) -> [String] { locked { $0.states[id] ?? [] } }
   var deliveries: [DeliveryNotice] { locked { $0.deliveries } }
+  /// Tasks whose question was put before this client, in order.
+  var questions: [TaskSnapshot] { locked { $0.questions } }
   func forgetDeliveries() { locked { $0.deliveries = [] } }
 
   /// Waits until the task satisfies `condition`.

@@ -298,7 +298,7 @@ final class FaultRun {
       if let item = accepted.first(where: { $0.value == notice.id })?.key { noteMovement(item, notice.received) }
     case .taskData(let notice): dataBytes += WireCoding.bytes(base64: notice.bytes) ?? []
     case .delivery(let notice): if collects { try take(notice, client) }
-    case .taskResumed, .taskResponse, .taskRemoved, .sessionEnded, .appWake, .goodbye: break
+    case .taskResumed, .taskResponse, .taskQuestion, .taskRemoved, .sessionEnded, .appWake, .goodbye: break
     }
   }
 

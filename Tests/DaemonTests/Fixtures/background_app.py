@@ -10,6 +10,7 @@ Writes what it does into the file BOOK, one JSON object a line. BEHAVIOUR is one
     crash       ends with status 3 before it connects
     hang        does nothing, and does not hear SIGTERM
     linger      takes everything, reports nothing, stays
+    answer      answers what its tasks ask with a user and a password, then as collect
 """
 
 import json
@@ -73,13 +74,19 @@ waiting = []
 call("hello", version=1, client="background_app/1")
 if behaviour != "quiet":
     call("app.attach", app=app, state="background", launch=launch)
-session = call("session.open", app=app, identifier=name, attach=True, collectsResults=True, network={})["session"]
+session = call("session.open", app=app, identifier=name, attach=True, collectsResults=True, network={},
+               answersChallenges=behaviour == "answer")["session"]
 completions = 0
 while True:
     message = waiting.pop(0) if waiting else json.loads(lines.readline() or b"{}")
     if not message:
         note(event="daemon ended")
         sys.exit(5)
+    if message.get("method") == "task.question" and behaviour == "answer":
+        task = message["params"]["task"]
+        note(event="question", task=task["id"], kind=task["question"]["kind"], number=task["question"]["number"])
+        call("task.answer", id=task["id"], question=task["question"]["number"], answer="credential",
+             credential={"user": "ann", "password": "pw-5f3a91c07e"})
     if message.get("method") != "delivery":
         continue
     delivery = message["params"]

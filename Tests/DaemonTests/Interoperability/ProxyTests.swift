@@ -71,7 +71,8 @@ final class ProxyServer {
       }
     }
 
-    func configuration(port: UInt16, folder: String) -> String {
+    /// - Parameter scheme: of squid, the scheme by which it asks for a user and a password; nil: it asks nobody.
+    func configuration(port: UInt16, folder: String, scheme: String?) -> String {
       switch self {
       case .tinyproxy:
         """
@@ -88,7 +89,7 @@ final class ProxyServer {
         // It is itself that is of interest, and not its cache.
         """
         http_port 127.0.0.1:\(port)
-        http_access allow localhost
+        \(scheme.map { ProxyServer.login($0, folder) } ?? "http_access allow localhost")
         http_access deny all
         cache deny all
         memory_cache_shared off
@@ -111,7 +112,34 @@ final class ProxyServer {
   private let folder: String
   private let running: Program
 
-  init(_ kind: Kind) throws {
+  /// Who may pass, where it asks.
+  static let user = "ann"
+  static let password = "pw-5f3a91c07e"
+
+  fileprivate static func login(_ scheme: String, _ folder: String) -> String {
+    let helper = scheme == "digest" ? "digest_file_auth" : "basic_ncsa_auth"
+    return """
+      auth_param \(scheme) program /usr/lib/squid/\(helper) \(folder)/users
+      auth_param \(scheme) children 1
+      auth_param \(scheme) realm squid
+      acl known proxy_auth REQUIRED
+      http_access allow known
+      """
+  }
+
+  private static func writeUsers(_ scheme: String, in folder: String) throws {
+    var word = password
+    if scheme == "basic" {
+      word = try Shell.output("/usr/bin/openssl", ["passwd", "-apr1", word]).output.filter { !$0.isNewline }
+    }
+    let file = try Files.createPrivate(folder + "/users")
+    try Syscall.writeAll(file.raw, Array("\(user):\(word)\n".utf8).span, at: 0)
+    // Its helpers run as another user.
+    unsafe chmod(folder + "/users", 0o644)
+  }
+
+  /// - Parameter scheme: as in ``Kind/configuration(port:folder:scheme:)``.
+  init(_ kind: Kind, asking scheme: String? = nil) throws {
     folder = "/tmp/ferry-proxy-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
     try Files.makePrivateDirectory(folder)
     // squid gives up the right of root to write here.
@@ -121,8 +149,10 @@ final class ProxyServer {
     let path = folder + "/\(kind).conf"
     do {
       let file = try Files.createPrivate(path)
-      try Syscall.writeAll(file.raw, Array(kind.configuration(port: port, folder: folder).utf8).span, at: 0)
+      let text = kind.configuration(port: port, folder: folder, scheme: scheme)
+      try Syscall.writeAll(file.raw, Array(text.utf8).span, at: 0)
     }
+    if let scheme { try Self.writeUsers(scheme, in: folder) }
     let program = try #require(kind.program)
     running = try Program(
       program, kind.arguments + [path], environment: ["PATH": "/usr/bin:/bin:/usr/sbin:/sbin"], folder: folder)

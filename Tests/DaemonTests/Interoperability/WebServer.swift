@@ -40,6 +40,12 @@ enum TestAuthority {
     var key: String
     /// Certificate and key in one file, as lighttpd wants them.
     var both: String
+    /// Of a client, by the same authority; its key, in clear and under the password "key password".
+    var client: String
+    var clientKey: String
+    var clientKeyUnderPassword: String
+    /// "sha256//" and the base 64 of the SHA-256 of the server's public key.
+    var pin: String
   }
 
   static func make(in folder: String) throws -> Files {
@@ -51,13 +57,20 @@ enum TestAuthority {
       printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > san
       openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile san
       cat server.pem server.key > both.pem
+      openssl req $curve -keyout client.key -out client.csr -subj /CN=ferry-client
+      openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out client.pem -days 2
+      openssl pkey -in client.key -aes128 -passout 'pass:key password' -out locked.key
+      openssl x509 -in server.pem -noout -pubkey | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary |
+        openssl base64 > pin
       chmod 644 server.key both.pem
       """
     let made = try Shell.output("/bin/sh", ["-ec", script])
     try #require(made.status == .exited(code: 0), "openssl: \(made.errors)")
     return Files(
       authority: folder + "/ca.pem", certificate: folder + "/server.pem", key: folder + "/server.key",
-      both: folder + "/both.pem")
+      both: folder + "/both.pem", client: folder + "/client.pem", clientKey: folder + "/client.key",
+      clientKeyUnderPassword: folder + "/locked.key",
+      pin: "sha256//" + (try readText(folder + "/pin")).filter { !$0.isNewline })
   }
 }
 
@@ -118,7 +131,10 @@ final class WebServer {
   let transport: Transport
   let folder: String
   let port: UInt16
-  private(set) var authority: String?
+  /// Of a server that speaks TLS.
+  let certificates: TestAuthority.Files?
+  var authority: String? { certificates?.authority }
+  private let lines: String
   private let reserved: ReservedPort?
   private var program: Program?
 
@@ -130,10 +146,12 @@ final class WebServer {
   /// - Parameters:
   ///   - address: where it listens: a port of the loopback that the kernel chose, or this one of a namespace.
   ///   - wrapper: a program that starts it, with its arguments: `ip netns exec NAME`.
+  ///   - lines: of nginx, for its server.
   init(
     _ kind: Kind, _ transport: Transport = .plain, address: (host: String, port: UInt16)? = nil,
-    wrapper: [String] = [], rateBytesPerSecond: Int? = nil
+    wrapper: [String] = [], rateBytesPerSecond: Int? = nil, lines: String = ""
   ) throws {
+    self.lines = lines
     self.kind = kind
     self.transport = transport
     folder = "/tmp/ferry-web-\(getpid())-\(String(Clocks.randomWord(), radix: 36))"
@@ -145,10 +163,9 @@ final class WebServer {
     let reserved = address == nil ? try ReservedPort() : nil
     self.reserved = reserved
     port = address?.port ?? reserved?.number ?? 0
-    let certificate = transport == .tls ? try TestAuthority.make(in: folder + "/cert") : nil
-    authority = certificate?.authority
+    certificates = transport == .tls ? try TestAuthority.make(in: folder + "/cert") : nil
     let host = address?.host ?? "127.0.0.1"
-    let command = try command(host, certificate, rateBytesPerSecond)
+    let command = try command(host, certificates, rateBytesPerSecond)
     let all = wrapper + command
     program = try Program(
       all[0], Array(all.dropFirst()),
@@ -231,6 +248,7 @@ final class WebServer {
         server {
           listen \(host):\(port) \(tls == nil ? "" : "ssl http2"); server_name localhost; \(security)
           root \(root);
+          \(lines)
           location /put/ { dav_methods PUT; }
         }
       }
