@@ -101,7 +101,8 @@
     }
 
     private func proposedCredential(for space: URLProtectionSpace) -> URLCredential? {
-      configuration.urlCredentialStorage?.defaultCredential(for: space)
+      guard let storage = configuration.urlCredentialStorage else { return nil }
+      return ChallengeTranslation.known(space, in: storage).flatMap { storage.defaultCredential(for: $0) }
     }
 
     private func settle(
@@ -127,8 +128,8 @@
     }
 
     private func keep(_ credential: URLCredential, for space: URLProtectionSpace) {
-      guard credential.persistence != .none else { return }
-      configuration.urlCredentialStorage?.setDefaultCredential(credential, for: space)
+      guard credential.persistence != .none, let storage = configuration.urlCredentialStorage else { return }
+      storage.setDefaultCredential(credential, for: ChallengeTranslation.known(space, in: storage) ?? space)
     }
 
     private func use(_ credential: URLCredential, for task: URLSessionTask, _ question: WireQuestion) {
@@ -162,6 +163,15 @@
   }
 
   enum ChallengeTranslation {
+    /// The storage's own value of a protection space: FoundationNetworking takes two that say the same for different.
+    static func known(_ space: URLProtectionSpace, in storage: URLCredentialStorage) -> URLProtectionSpace? {
+      storage.allCredentials.keys.first {
+        $0.host == space.host && $0.port == space.port && $0.protocol == space.protocol
+          && $0.realm == space.realm && $0.authenticationMethod == space.authenticationMethod
+          && $0.isProxy() == space.isProxy() && $0.proxyType == space.proxyType
+      }
+    }
+
     /// The protection space of a challenge; nil for an origin that cannot be read.
     static func space(of question: WireQuestion) -> URLProtectionSpace? {
       guard let origin = question.origin.flatMap(URL.init(string:)), let host = origin.host else { return nil }

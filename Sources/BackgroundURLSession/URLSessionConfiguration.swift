@@ -69,7 +69,7 @@
     /// Whether cookies of ``httpCookieStorage`` are added to a request when its task is created. Default: true.
     open var httpShouldSetCookies = true
     /// Default: `.onlyFromMainDocumentDomain`, which counts as `.always` without a main document. Cookies of a
-    /// background task's final response are stored when its completion reaches a process; those of its redirects are not.
+    /// background task's final response are stored when its completion reaches a process; those of redirects are not.
     open var httpCookieAcceptPolicy: HTTPCookie.AcceptPolicy = .onlyFromMainDocumentDomain
     /// Headers of every task; a request's own header of the same name wins. Default: nil.
     open var httpAdditionalHeaders: [AnyHashable: Any]?

@@ -129,7 +129,7 @@ extension EngineTests {
       let rig = try EngineRig()
       let network = NetworkSettings(httpsProxy: server.url)
       let outcome = rig.run(rig.order("https://host.invalid/", network: network), part: rig.part())
-      #expect(outcome.failure?.code == .proxyFailed)
+      #expect(outcome.failure?.code == .proxyCredentialsRequired)
       #expect(outcome.failure?.retryability == .permanent)
       #expect(outcome.facts?.requestWasSent == false)
       #expect(server.head.hasPrefix("CONNECT host.invalid:443"))

@@ -10,6 +10,7 @@ extension CommandTests {
     let login = Login.digest(user: "ann", password: password)
     try Self.with({ login.isShown(by: $0) ? .text("hello") : login.challenge }) { home, server in
       let fetching = try home.start(["get", "--ask", server.url("/a")])
+      try eventually("the task is there", is: { try home.run("show", "1").code == 0 })
       let asking = try home.waitForTask(1, "a question") { $0.state == "asking" }
       #expect(asking.reason?.contains("user and password") == true)
       let why = try home.run("why", "1")

@@ -227,8 +227,8 @@ extension Core {
     settleSession(cell.entry.session, now)
   }
 
-  /// A credential lives no longer than the task that it was given to. (A kept part has its request's headers until it is
-  /// used or dropped: without them nobody could go on from it.)
+  /// A credential lives no longer than the task that it was given to. (A kept part has its request's headers until it
+  /// is used or dropped: without them nobody could go on from it.)
   private mutating func forgetSecrets(_ id: TaskID) {
     guard let held = details[id], held.hasSecrets else { return }
     let plan = held.plan.withoutSecrets
