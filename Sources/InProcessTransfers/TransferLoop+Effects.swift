@@ -94,7 +94,9 @@ extension TransferLoop {
     case .prepare(let token, let orders): handle(.prepared(token, orders.map(prepared)))
     case .loadDetails(let id): handle(.detailsLoaded(id, details[id]))
     case .openFiles(let attempt, let order): openFiles(attempt, order)
-    case .begin(let order, _): begin(order)
+    case .begin(let order, _):
+      core.began(order.attempt)
+      begin(order)
     case .releaseBody(let attempt): engine.releaseBody(attempt)
     case .stop(let attempt):
       opening[attempt] = nil

@@ -353,6 +353,8 @@ package struct ActiveTask: Hashable, Sendable {
   /// Some byte of the representation arrived in this attempt.
   package var madeProgress = false
   package var beganAt: BootInstant
+  /// The request is not sent before its row says so, and nothing of it has been: see ``Core/began(_:)``.
+  package var awaitsRecord = false
   /// What a whole body has room for: free bytes of the filesystem, and those that it would replace. Nil where unknown.
   package var roomBytes: Int64?
   /// Suspended without leaving the wire; it holds no slot.

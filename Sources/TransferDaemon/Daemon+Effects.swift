@@ -26,7 +26,9 @@ extension Daemon {
       nextBatch.loads.append(id)
       submitNextBatch()
     case .openFiles(let attempt, let order): openFiles(attempt, order)
-    case .begin(let order, _): begin(order)
+    case .begin(let order, _):
+      core.began(order.attempt)
+      begin(order)
     case .releaseBody(let attempt): engine.releaseBody(attempt)
     case .stop(let attempt): stop(attempt)
     case .finalize(let order): finalize(order)

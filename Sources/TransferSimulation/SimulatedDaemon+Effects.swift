@@ -24,7 +24,9 @@ extension SimulatedDaemon {
     case .discardPreparation(let ids): removeFiles(ids.map { "\(Places.sources)/ferry-\($0).source" })
     case .loadDetails(let id): load(id)
     case .openFiles(let attempt, let order): openFiles(attempt, order)
-    case .begin(let order, _): begin(order)
+    case .begin(let order, _):
+      core.began(order.attempt)
+      begin(order)
     case .releaseBody(let attempt): engine.releaseBody(attempt)
     case .stop(let attempt):
       opening.remove(attempt)

@@ -23,7 +23,9 @@ struct FailureTranslationTests {
     (.sourceChanged, .requestBodyStreamExhausted), (.sourceUnreadable, .noPermissionsToReadFile),
     (.outcomeUnknown, .networkConnectionLost), (.sessionDisconnected, .backgroundSessionWasDisconnected),
     (.recordUnreadable, .unknown), (.unsupportedURL, .unsupportedURL), (.invalidRequest, .badURL),
-    (.internalFault, .unknown),
+    (.internalFault, .unknown), (.pinnedKeyMismatch, .serverCertificateUntrusted),
+    (.clientCertificateRequired, .clientCertificateRequired), (.clientCertificateRejected, .clientCertificateRejected),
+    (.clientCertificateUnusable, .clientCertificateRejected), (.proxyCredentialsRequired, .userAuthenticationRequired),
   ]
 
   @Test("each code has its own row")

@@ -123,6 +123,20 @@ import Testing
     #expect(bench.core.violations() == [])
   }
 
+  /// Its order waits for the row: nothing was sent, and nothing will be.
+  @Test func aRequestThatHasNotGoneOutIsStopped() throws {
+    var bench = Bench()
+    let session = bench.open()
+    let post = try must(bench.add(.download(method: "POST"), to: session))
+    let effects = bench.handle(.filesOpened(bench.attempt(post), OpenedFiles(partBytes: 0, freeBytes: nil)))
+    let begin = try #require(effects.first { if case .begin(_, afterCommit: true) = $0 { true } else { false } })
+    bench.handle(.conditionsChanged(Self.offline))
+    #expect(bench.state(post) == .waiting)
+    let isMeant = bench.core.isStillMeant(begin)
+    #expect(!isMeant)
+    #expect(bench.core.violations() == [])
+  }
+
   /// Days without a network cost no attempt, and its return sends one task of a host ahead.
   @Test func theReturnOfTheNetworkReleasesNoHerd() {
     var bench = Bench()

@@ -88,7 +88,9 @@ struct Bench {
   /// Opens the files of a running task.
   @discardableResult
   mutating func openFiles(_ id: TaskID?, held: Int64? = 0, free: Int64? = nil) -> AttemptOrder? {
-    handle(.filesOpened(attempt(id), OpenedFiles(partBytes: held, freeBytes: free))).order
+    let order = handle(.filesOpened(attempt(id), OpenedFiles(partBytes: held, freeBytes: free))).order
+    if let order { core.began(order.attempt) }
+    return order
   }
 
   mutating func respond(_ id: TaskID?, _ head: ResponseHead, _ verdict: ResponseVerdict) {

@@ -325,6 +325,7 @@ extension LifeExploration {
   private func settle(_ node: inout Node, _ effects: [Effect]) {
     _ = node.bench.take()
     node.refused += node.store.apply(node.bench.core.takeChanges())
+    for case .begin(let order, _) in effects { node.bench.core.began(order.attempt) }
     node.shell.run(effects)
     node.shell.removedFiles = []
     node.effects = effects

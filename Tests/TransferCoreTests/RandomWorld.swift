@@ -94,6 +94,7 @@ struct RandomWorld {
     shell.run(effect)
     switch effect {
     case .begin(let order, _):
+      bench.core.began(order.attempt)
       if case .partFile(let path) = order.sink, order.judgement.resume == nil, files[path] == nil {
         files[path] = PartFile()
       }

@@ -60,6 +60,13 @@ extension Core {
     guard let head = work.head, let request = work.request, let held = details[id],
       let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record })
     else { return }
+    guard mayBeginAgain(id, work) else {
+      var last = failure
+      last.detail +=
+        " The server had acted on the request and redirected to its answer, which wants credentials; "
+        + "sent again with them it could act twice."
+      return finish(id, .failed(last), now)
+    }
     let shown = attemptAccess(held, request, session)
     let isProxy = head.status == 407
     let wasRefused =
@@ -81,7 +88,7 @@ extension Core {
 
   /// The attempt failed before there was an answer, in a way that the app may know a remedy for.
   mutating func ask(about failure: TransferFailure, of id: TaskID, _ work: ActiveTask, _ now: ClockReading) -> Bool {
-    guard let request = work.request, let held = details[id], work.head == nil,
+    guard mayBeginAgain(id, work), let request = work.request, let held = details[id], work.head == nil,
       let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }), askRule(held, session) == .always,
       let origin = Origin(url: request.url)
     else { return false }
@@ -115,6 +122,11 @@ extension Core {
     let failures = min((details[id]?.progress.access?.failures ?? 0) + 1, 1_000_000)
     details[id]?.progress.access?.failures = failures
     return failures
+  }
+
+  /// An answered task starts anew with its first request.
+  private func mayBeginAgain(_ id: TaskID, _ work: ActiveTask) -> Bool {
+    tasks[id]?.entry.isRepeatable != false || !wasAnsweredByRedirect(id, work)
   }
 
   private mutating func ask(_ question: Question, _ failure: TransferFailure?, of id: TaskID, _ now: ClockReading) {

@@ -142,7 +142,10 @@ extension Core {
       if adoptions[id] != nil { effects.append(.announce(id, .resumed(offset: 0))) }
     }
     let mustBeOnRecord = forgetsPart || !cell.entry.isRepeatable || cell.entry.attempts > 1
-    if mustBeOnRecord { touch(id, progress: forgetsPart) }
+    if mustBeOnRecord {
+      touch(id, progress: forgetsPart)
+      active[id]?.awaitsRecord = true
+    }
     let order = AttemptOrder(
       attempt: attempt, task: id, request: request, network: session.network,
       body: request.method == held.plan.request.method ? held.plan.source.map(RequestBody.file) ?? .none : .none,
@@ -213,6 +216,11 @@ extension Core {
   }
 
   // MARK: On the wire
+
+  /// The shell hands the attempt's order to the engine now: from here on the server may have the request.
+  package mutating func began(_ attempt: AttemptID) {
+    if let id = owner(attempt) { active[id]?.awaitsRecord = false }
+  }
 
   func owner(_ attempt: AttemptID) -> TaskID? {
     guard let id = attemptOwners[attempt], let work = active[id], work.attempt == attempt, work.phase != .redirecting
@@ -285,7 +293,8 @@ extension Core {
       vouch(for: id)
     }
     tasks[id]?.entry.received = max(0, held)
-    tasks[id]?.entry.sent = max(0, sent)
+    // An engine that sends a body anew counts anew; what the server may have stays sent.
+    tasks[id]?.entry.sent = max(entry.sent, sent)
     effects.append(.announce(id, .progress))
   }
 
@@ -396,7 +405,7 @@ extension Core {
   }
 
   /// A redirect turned the request into a GET: the server acted on it, and said where its answer stands.
-  private func wasAnsweredByRedirect(_ id: TaskID, _ work: ActiveTask) -> Bool {
+  func wasAnsweredByRedirect(_ id: TaskID, _ work: ActiveTask) -> Bool {
     guard let method = work.request?.method, let original = details[id]?.plan.request.method else { return false }
     return method != original
   }
@@ -424,7 +433,7 @@ extension Core {
   func mayHaveActed(_ id: TaskID) -> Bool {
     guard let work = active[id], let entry = tasks[id]?.entry, !entry.isRepeatable, !isSafe(id) else { return false }
     if wasAnsweredByRedirect(id, work) { return true }
-    guard work.phase == .onTheWire else { return false }
+    guard work.phase == .onTheWire, !work.awaitsRecord else { return false }
     return entry.sent >= details[id]?.plan.source?.identity.sizeBytes ?? 0
   }
 
