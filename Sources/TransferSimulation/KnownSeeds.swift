@@ -14,6 +14,12 @@ package enum KnownSeeds {
       seed: 10, events: 4000,
       reason: "A launch budget that had opened was due without end while a restarted daemon looked for its apps."),
     Seed(
+      seed: 221, events: 4000,
+      reason: "A request that a redirect had answered asked for credentials, and was sent again with them."),
+    Seed(
+      seed: 106, events: 4000,
+      reason: "A request whose order waited for a commit began after its conditions were lost."),
+    Seed(
       seed: 40, events: 4000,
       reason: "A launch whose decision took long to become durable cost the app no delay after its start."),
     Seed(

@@ -317,6 +317,7 @@ import WireProtocol
     (task.expiresMilliseconds, task.resumeToken, task.metrics) = (0, "", WireMetrics(MetricsLog()))
     (task.isDiscretionary, task.requires, task.blockers, task.earliestBeginMilliseconds) = (true, [], [], 0)
     (task.clientExpectsToSend, task.clientExpectsToReceive) = (0, 0)
+    task.question = WireQuestion(number: 0, kind: "")
     task.response = WireResponse(status: 200, headers: [], url: "", httpVersion: "1.1")
     task.error = WireFailure(code: "", isTransient: false, domain: "", number: 0, detail: "")
     let members = try JSONDecoder().decode([String: Anything].self, from: Data(JSONText.of(task).utf8)).keys

@@ -11,9 +11,9 @@ final class ConditionChecker: Checker {
     case .began(let order, let entry):
       guard let entry else { return nil }
       onWire[order.attempt] = (order, entry)
-      // What a server has acted on is followed to its answer.
-      let isHop = world.store.details[order.task]?.plan.request.url != order.request.url
-      if isHop, !entry.isRepeatable { return nil }
+      // What a server has acted on is followed to its answer: a redirect made a GET of it.
+      let wasAnswered = world.store.details[order.task]?.plan.request.method != order.request.method
+      if wasAnswered, !entry.isRepeatable { return nil }
       return fault(order, entry, world, "begins")
     case .left(let attempt, _, _, _): onWire[attempt] = nil
     case .daemonDied: onWire.removeAll()
