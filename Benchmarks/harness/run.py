@@ -31,7 +31,7 @@ def arguments():
     parser.add_argument("--only", help="comma-separated figures: " + ", ".join(FIGURES))
     parser.add_argument("--rounds", type=int, help="timed rounds a figure (default 3; 1 with --quick)")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N",
-                        help="changes a size: " + ", ".join(sorted(FULL)))
+                        help="changes a size (of a file, in bytes): " + ", ".join(sorted(FULL)))
     parser.add_argument("--programs", required=True, help="folder of ferry and ferryd, built for release")
     parser.add_argument("--disk", help="folder on the disk to be measured (default: a new one in .build)")
     parser.add_argument("--memory", default="/dev/shm", help="folder in memory (default /dev/shm)")
