@@ -37,7 +37,7 @@ package final class TransferHome: Sendable {
   ///   - isOnline: whether a network is there; asked when a host is not found, on the loop's thread.
   package init(
     temporaryFolder: String, threadName: String = "URLSession",
-    isOnline: @escaping @Sendable () -> Bool = { NetworkInterfaces.isAnyUp }
+    isOnline: @escaping @Sendable () -> Bool = { NetworkInterface.isAnyUp }
   ) {
     do throws(SystemError) {
       let mailbox = try Mailbox<Message>()

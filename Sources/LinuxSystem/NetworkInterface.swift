@@ -19,16 +19,11 @@ package struct NetworkInterface: Hashable, Sendable {
 
   /// Those of this network namespace, each once.
   package static func all() throws(SystemError) -> [NetworkInterface] {
-    var first: UnsafeMutablePointer<ifaddrs>?
-    guard unsafe getifaddrs(&first) == 0 else { throw .current("getifaddrs") }
-    defer { unsafe freeifaddrs(first) }
     var found: [NetworkInterface] = []
-    var next = unsafe first
-    // SAFETY: the list and all it points to live until freeifaddrs.
-    while let entry = unsafe next {
-      let name = unsafe String(cString: entry.pointee.ifa_name)
-      let flags = unsafe Int32(bitPattern: entry.pointee.ifa_flags)
-      let reaches = unsafe entry.pointee.ifa_addr.map { unsafe reachesFar($0) } ?? false
+    try unsafe forEachEntry { entry in
+      let name = unsafe String(cString: entry.ifa_name)
+      let flags = unsafe Int32(bitPattern: entry.ifa_flags)
+      let reaches = unsafe entry.ifa_addr.map { unsafe reachesFar($0) } ?? false
       if let index = found.firstIndex(where: { $0.name == name }) {
         if reaches { found[index].hasAddress = true }
       } else {
@@ -38,9 +33,39 @@ package struct NetworkInterface: Hashable, Sendable {
             name: name, isLoopback: flags & Int32(IFF_LOOPBACK) != 0, isRunning: isRunning,
             hasAddress: reaches))
       }
-      unsafe next = entry.pointee.ifa_next
     }
     return found
+  }
+
+  /// Whether any but the loopback one is up and has an address, be it one of its own link; true where that cannot be
+  /// told.
+  package static var isAnyUp: Bool {
+    var isAnyUp = false
+    do throws(SystemError) {
+      try unsafe forEachEntry { entry in
+        // An interface without an address has none of these two families.
+        let family = unsafe entry.ifa_addr?.pointee.sa_family
+        let flags = unsafe entry.ifa_flags
+        let hasAddress = family == sa_family_t(AF_INET) || family == sa_family_t(AF_INET6)
+        if hasAddress, flags & UInt32(IFF_UP) != 0, flags & UInt32(IFF_LOOPBACK) == 0 { isAnyUp = true }
+      }
+    } catch {
+      return true
+    }
+    return isAnyUp
+  }
+
+  /// One for each address of an interface, and one for an interface without any (getifaddrs(3)).
+  private static func forEachEntry(_ body: (ifaddrs) -> Void) throws(SystemError) {
+    var first: UnsafeMutablePointer<ifaddrs>?
+    guard unsafe getifaddrs(&first) == 0 else { throw .current("getifaddrs") }
+    defer { unsafe freeifaddrs(first) }
+    var next = unsafe first
+    // SAFETY: the list and all it points to live until freeifaddrs.
+    while let entry = unsafe next?.pointee {
+      unsafe body(entry)
+      unsafe next = entry.ifa_next
+    }
   }
 
   private static func reachesFar(_ address: UnsafeMutablePointer<sockaddr>) -> Bool {

@@ -16,11 +16,6 @@ extension Core {
   /// Tells a question from the ones that the same task asked before: an answer may come late.
   package func questionNumber(_ cell: TaskCell) -> Int64 { cell.entry.attempts }
 
-  /// Sessions with at least one question, in the order of their making; who is not attached may be launched for it.
-  package var sessionsWithQuestions: [SessionID] {
-    sessions.order.filter { sessions[$0].map { $0.questions > 0 } ?? false }
-  }
-
   func askingReason(_ cell: TaskCell, _ held: TaskDetails?) -> String {
     switch question(cell, held) {
     case .challenge(let challenge): challenge.words
