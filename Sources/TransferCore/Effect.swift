@@ -36,11 +36,11 @@ package enum Effect: Hashable, Sendable {
     case .reply, .offer, .ask, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
-    // What a person can see, in a folder that nobody sweeps, must have a row: a task that was never on record would
-    // leave its part file there, and its file in the way of the same request when it comes again.
-    // Nor may the bytes of a kept part change while its own row is still there to vouch for them.
-    case .openFiles(_, let order): order.destination != .managed || order.isAdopted
-    case .finalize(let order): order.destination != .managed
+    // Work begins when it is on record, and not before. The id of a task that was never on record is given again: what
+    // was made under it would pass for the other task's. In a folder that nobody sweeps its file would stay for ever, in
+    // the way of the same request when it comes again. Nor may the bytes of a kept part change while its own row is
+    // still there to vouch for them.
+    case .openFiles, .finalize: true
     case .app(let effect): effect.needsCommit
     case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
     }
@@ -67,14 +67,8 @@ package struct OpenOrder: Hashable, Sendable {
   package var source: UploadSource?
   /// Where the part file will be placed: whether it stands there already must be known before it is written to.
   package var destination: Destination
-  /// The part file was another task's.
-  package var isAdopted: Bool
 
-  package init(
-    task: TaskID, partPath: String?, source: UploadSource?, destination: Destination = .managed,
-    isAdopted: Bool = false
-  ) {
-    self.isAdopted = isAdopted
+  package init(task: TaskID, partPath: String?, source: UploadSource?, destination: Destination = .managed) {
     self.task = task
     self.partPath = partPath
     self.source = source

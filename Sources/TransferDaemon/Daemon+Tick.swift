@@ -93,7 +93,8 @@ extension Daemon {
         let orphans = zip(paths, owners).filter { !core.mustKeepFiles(of: $0.1) }.map(\.0)
         if !orphans.isEmpty {
           log.write(.notice, "Removing \(orphans.count) files that no task owns.")
-          removeFiles(orphans)
+          // The task may have gone in a tick whose commit is still on its way.
+          effects.append(.removeFiles(orphans))
         }
       case .removed(let removal): noteRemoval(removal, now)
       }
@@ -157,8 +158,7 @@ extension Daemon {
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
   func commit() {
     let changes = core.takeChanges()
-    for case .addTask(let entry, let details) in changes
-    where details.plan.destination != .managed || details.plan.partOwner != nil {
+    for case .addTask(let entry, _) in changes {
       unrecorded.insert(entry.id)
       unrecordedOrder.append((nextBatch.number, entry.id))
     }
@@ -271,7 +271,7 @@ extension Daemon {
     announcing[id] = count > 1 ? count - 1 : nil
   }
 
-  /// What stands in a user's folder needs its task's row, and no newer commit than that.
+  /// What is made for a task needs its row, and no newer commit than that.
   private func isOnRecord(_ effect: Effect) -> Bool {
     switch effect {
     case .openFiles(_, let order): !unrecorded.contains(order.task)

@@ -161,8 +161,10 @@ final class Daemon {
       appWatch = try FolderWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
-      let (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
+      var (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
+      let wasDamaged = opened.recovered != nil
       if let note = opened.recovered { log.write(.error, "The database was damaged: \(note)") }
+      state.lastTaskID = max(state.lastTaskID, Self.lastNamed(options, rowsWereLost: wasDamaged))
       quarantined = state.quarantined.map { "\($0.table) \($0.rowID): \($0.reason)" }
       store = try StoreThread(opened)
       bridge = try EventLoopBridge(loop)
@@ -184,12 +186,20 @@ final class Daemon {
       removals += leftovers.map(\.path)
       removeGathered()
       watchApps()
+      // Of what lost rows spoke of, something may still be wanted.
+      if !wasDamaged { sweep(options) }
     } catch let error as DaemonFailure {
       throw error
     } catch {
       throw DaemonFailure("\(error)")
     }
-    sweep(options)
+  }
+
+  /// The highest task id that a file of ours is named by. A source is pinned before its task is on record, and so under
+  /// an id that the database may not know to be given; after the loss of rows a result can be too.
+  private static func lastNamed(_ options: DaemonOptions, rowsWereLost: Bool) -> TaskID {
+    let folders = rowsWereLost ? [options.sourcesFolder, options.managedFolder] : [options.sourcesFolder]
+    return folders.flatMap(FileJobs.named(in:)).map(\.task).max() ?? TaskID(rawValue: 0)
   }
 
   static func readClock(randomWord: UInt64) -> ClockReading {

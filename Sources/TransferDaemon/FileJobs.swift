@@ -36,8 +36,6 @@ enum FileJobs {
       }
     }
     let name = "ferry-\(order.task).source"
-    // An id whose row never became durable is given again after a crash, and what was pinned for it may still be here.
-    if order.sourcePath != nil || order.body != nil { try? Files.remove("\(sources)/\(name)") }
     if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
     guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }
     do throws(SystemError) {

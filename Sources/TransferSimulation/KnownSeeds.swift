@@ -42,8 +42,20 @@ package enum KnownSeeds {
     Seed(
       seed: 1077, events: 4000, reason: "A pause was undone by an earlier wish to go on of the same client."),
     Seed(seed: 1080, events: 1500, reason: found),
+    Seed(seed: 3_000_361, events: 4000, reason: swept),
+    Seed(seed: 3_000_958, events: 4000, reason: swept),
+    Seed(seed: 3_000_616, events: 4000, reason: givenAgain),
+    Seed(seed: 4_000_452, events: 4000, reason: givenAgain),
+    Seed(seed: 4_000_807, events: 4000, reason: givenAgain),
+    Seed(
+      seed: 3_000_398, events: 4000,
+      reason: "The simulation took a result whose length no server had told, and whose folder failed, for no result."),
   ]
 
+  private static let swept =
+    "A starting daemon swept a result whose acknowledgement was on its way to the disk; the machine failed first."
+  private static let givenAgain =
+    "The id of a task that was never on record was given again, with what had been made under it."
   private static let found =
     "Failed while the simulation was written; the fault is one of those in SimulationFindingsTests."
 }

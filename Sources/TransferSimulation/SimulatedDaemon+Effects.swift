@@ -69,8 +69,6 @@ extension SimulatedDaemon {
     guard let path = order.sourcePath else { return .ready(source: nil, destination: order.destination) }
     guard let inode = world.disk.names[path] else { return .refused(Refusal(.sourceMissing, "There is no \(path).")) }
     let pinned = "\(Places.sources)/ferry-\(order.task).source"
-    // A daemon that died before its commit may have left a source under an id that is given out again.
-    world.disk.setName(pinned, nil, at: world.now)
     // A clone where the filesystem can, else a second name.
     let isClone = world.dice.below(2) == 0
     let pin = isClone ? world.disk.makeInode(at: inode.modified) : inode

@@ -58,6 +58,9 @@ final class SimulatedDaemon {
   /// Announcements of a task's state among the gated effects.
   private(set) var announcing: [TaskID: Int] = [:]
 
+  /// Tasks whose rows are not on the disk yet, with the commit that brings them.
+  private var unrecorded: [TaskID: Int64] = [:]
+
   // Work of other threads.
   var readers: [Int64: ([(TaskID, TaskDetails?)]) -> Void] = [:]
   private var lastReader: Int64 = 0
@@ -77,7 +80,9 @@ final class SimulatedDaemon {
     self.world = world
     engineBudget = world.dice.pick([64, 1024])
     let configuration = Core.Configuration(managedFolder: Places.managed, bootID: "boot-\(world.bootNumber)")
-    let stored = world.store.state
+    var stored = world.store.state
+    let pinned = world.disk.list(Places.sources).compactMap(Places.owner(of:))
+    stored.lastTaskID = max(stored.lastTaskID, pinned.max() ?? stored.lastTaskID)
     let (core, effects) = Core.restoring(stored, configuration, at: world.reading())
     self.core = core
     perform(effects)
@@ -181,7 +186,8 @@ final class SimulatedDaemon {
           effects += handle(.commanded(.app(.front(app)), RequestToken(peer: PeerID(rawValue: 0), sequence: 0)), now)
         }
       case .found(let files):
-        removeFiles(files.filter { !core.mustKeepFiles(of: $0.task) }.map(\.path))
+        let orphans = files.filter { !core.mustKeepFiles(of: $0.task) }.map(\.path)
+        if !orphans.isEmpty { effects.append(.removeFiles(orphans)) }
       case .restartRequested:
         guard restartDue == nil else { continue }
         restartDue = now.boot + Limits.drain
@@ -263,6 +269,7 @@ final class SimulatedDaemon {
 
   private func commit() {
     let changes = core.takeChanges()
+    for case .addTask(let entry, _) in changes { unrecorded[entry.id] = nextBatch.number }
     if !changes.isEmpty { nextBatch.ticks += 1 }
     nextBatch.changes += changes
     submitNextBatch()
@@ -327,6 +334,7 @@ final class SimulatedDaemon {
     }
     if core.degraded != nil { effects += handle(.storeChanged(degraded: nil), now) }
     lastDurable = number
+    unrecorded = unrecorded.filter { $0.value > number }
     for (id, details) in loaded { effects += handle(.detailsLoaded(id, details), now) }
     submitNextBatch()
   }
@@ -383,7 +391,16 @@ final class SimulatedDaemon {
     case (.acknowledgeBeforeCommit, .reply), (.offerBeforeCommit, .offer), (.beginBeforeCommit, .begin),
       (.removedBeforeCommit, .removeFiles):
       false
-    default: effect.needsCommit
+    default: effect.needsCommit && !isOnRecord(effect)
+    }
+  }
+
+  /// What is made for a task needs its row, and no newer commit than that.
+  private func isOnRecord(_ effect: Effect) -> Bool {
+    switch effect {
+    case .openFiles(_, let order): unrecorded[order.task] == nil
+    case .finalize(let order): unrecorded[order.task] == nil
+    default: false
     }
   }
 

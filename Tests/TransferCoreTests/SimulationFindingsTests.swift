@@ -171,8 +171,8 @@ import Testing
     }
   }
 
-  @Test func nothingStandsInAUsersFolderBeforeItsRow() {
-    let destination = Destination.file(path: "/home/u/f", collision: .fail)
+  @Test(arguments: [Destination.managed, .file(path: "/home/u/f", collision: .fail)])
+  func nothingIsMadeForATaskBeforeItsRow(destination: Destination) {
     let order = OpenOrder(task: none, partPath: "/home/u/.ferry-1.part", source: nil, destination: destination)
     #expect(Effect.openFiles(AttemptID(rawValue: 1), order).needsCommit)
     let finalize = FinalizeOrder(

@@ -55,9 +55,7 @@ extension Core {
     effects.append(
       .openFiles(
         work.attempt,
-        OpenOrder(
-          task: id, partPath: part, source: held.plan.source, destination: held.plan.destination,
-          isAdopted: held.plan.partOwner != nil)))
+        OpenOrder(task: id, partPath: part, source: held.plan.source, destination: held.plan.destination)))
   }
 
   mutating func take(_ loaded: TaskDetails?, of id: TaskID, _ now: ClockReading) {

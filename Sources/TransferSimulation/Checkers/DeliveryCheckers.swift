@@ -131,6 +131,9 @@ final class PublishedFileChecker: Checker {
 final class OrphanChecker: Checker {
   let name = "nothing orphaned"
   private var placed: Set<String> = []
+  /// How many bytes attempts had that ended well although no length was known: less than all of a version, and whole as
+  /// far as anybody can tell.
+  private var wholeUnverified: Set<Int64> = []
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
@@ -143,6 +146,8 @@ final class OrphanChecker: Checker {
       for case .updateTask(_, .some(let progress)) in changes {
         if let path = progress.filePath { placed.insert(path) }
       }
+    case .left(_, _, .complete(let summary), _) where !summary.isLengthVerified:
+      wholeUnverified.insert(summary.held)
     case .settled(true):
       for path in world.disk.names.keys.sorted() {
         if let text = judge(path, world) { return text }
@@ -155,7 +160,8 @@ final class OrphanChecker: Checker {
   private func isWhole(_ content: Content, _ world: Simulation) -> Bool {
     guard content.spans.count <= 1 else { return false }
     guard let span = content.spans.first else { return true }
-    return span.version >= 0 && span.offset == 0 && span.length == world.servers.versions[Int(span.version)].length
+    guard span.version >= 0, span.offset == 0 else { return false }
+    return span.length == world.servers.versions[Int(span.version)].length || wholeUnverified.contains(span.length)
   }
 
   /// "name (1)" beside a "name" that is not a stranger's. Files called "shared" are the wish of more than one task.

@@ -54,4 +54,31 @@ import WireProtocol
     try eventually("its folder is as it was", is: { DaemonHome.names(in: home.out).isEmpty })
     #expect(try home.connect().list().allSatisfy { $0.state == "cancelled" })
   }
+
+  /// What the predecessor pinned passed for another task's, whose end left it behind; and a server had acted on a
+  /// request that nobody had on record.
+  @Test func anIdThatWasNeverOnRecordIsNotGivenAgain() throws {
+    let server = try LocalServer.start { .text($0.method) }
+    defer { server.stop() }
+    let home = try DaemonHome()
+    // The first commit makes the session.
+    try home.startForeground(["FERRY_FAULT": "store.commit:2:kill"])
+    let source = home.path + "/source"
+    let file = try Files.createPrivate(source)
+    try Syscall.writeAll(file.raw, Array("body".utf8))
+    var client = try home.connect()
+    var session = try client.open("s", collects: false)
+    _ = try client.send(
+      .taskEnqueue(TaskEnqueueParameters(session: session, tasks: [.upload(source, to: server.url("/lost"))])))
+    try eventually("the daemon dies", is: { home.daemonProcessID == nil })
+    #expect(home.ownFiles().map(Files.lastComponent(of:)) == ["ferry-1.source"])
+    #expect(server.requests.isEmpty)
+    try home.startForeground()
+    client = try home.connect()
+    session = try client.open("s", collects: false)
+    let id = try client.download(server.url("/f"), in: session)
+    #expect(id == 2)
+    #expect(try client.waitForEnd(of: id).state == "succeeded")
+    try eventually("only the result is left", is: { home.ownFiles().map(Files.lastComponent(of:)) == ["ferry-2.tmp"] })
+  }
 }
