@@ -24,7 +24,7 @@ import WireProtocol
     defer { server.server.stop() }
     try home.startForeground()
     var round = 0
-    /// Chances to kill the daemon that brought no new moment.
+    /// Chances to kill that brought nothing new.
     var passed = 0
     let deadline = Deadline(seconds: 600)
     while kills.daemon + kills.clients < wanted {
@@ -47,9 +47,15 @@ import WireProtocol
           try home.killDaemon()
           kills.daemon += 1
           try home.startForeground()
-        } else if let client = crowd.filter({ !$0.isDone }).randomElement(using: &random),
-          let progress = client.kill()
-        {
+        } else {
+          let alive = crowd.filter { !$0.isDone }
+          let unseen = alive.filter { client in client.progress.map { deaths[$0] == nil } ?? false }
+          if unseen.isEmpty, deaths.count < CrowdClient.Progress.allCases.count, passed < 200 {
+            passed += 1
+            continue
+          }
+          passed = 0
+          guard let progress = (unseen.isEmpty ? alive : unseen).randomElement(using: &random)?.kill() else { continue }
           deaths[progress, default: 0] += 1
           kills.clients += 1
         }

@@ -123,13 +123,23 @@ final class CrowdClient {
     running = nil
   }
 
+  /// How far the process has come; nil when there is none.
+  var progress: Progress? {
+    guard let running, running.status == nil else { return nil }
+    readReceipts(running)
+    return progress(of: lines(running))
+  }
+
+  private func progress(of life: [Line]) -> Progress {
+    if receipts.count < urls.count { return .beforeItsReceipts }
+    return life.last?.event == "delivery" ? .betweenResultAndAcknowledgement : .waitingForResults
+  }
+
   /// kill -9 of the process; nil when there is none.
   func kill() -> Progress? {
     guard let running, running.status == nil else { return nil }
     bury(running)
-    let life = lives.last ?? []
-    if receipts.count < urls.count { return .beforeItsReceipts }
-    return life.last?.event == "delivery" ? .betweenResultAndAcknowledgement : .waitingForResults
+    return progress(of: lives.last ?? [])
   }
 
   /// All its lives told together: each result as often as it must be, and the right one.

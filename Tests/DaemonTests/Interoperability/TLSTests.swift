@@ -143,7 +143,7 @@ struct TLSTests {
     let files = try site.files
     let peer = try ScriptedPeer(
       """
-      import socket, ssl, sys
+      import contextlib, socket, ssl, sys
       context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
       context.minimum_version = ssl.TLSVersion.TLSv1_3
       context.load_cert_chain(sys.argv[1], sys.argv[2])
@@ -153,14 +153,19 @@ struct TLSTests {
       print(listener.getsockname()[1], flush=True)
       while True:
         plain, _ = listener.accept()
+        secure = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
         try:
-          secure = context.wrap_socket(plain, server_side=True)
+          secure.do_handshake()
           secure.recv(65536)
           secure.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\nConnection: close\\r\\n\\r\\nhello")
           secure.unwrap()
         except OSError:
-          pass
-        plain.close()
+          # A close with the request unread is a reset, and a client that is still writing would not see the alert.
+          with contextlib.suppress(OSError):
+            secure.shutdown(socket.SHUT_WR)
+            while secure.recv(65536):
+              pass
+        secure.close()
       """, [files.certificate, files.key, files.authority])
     let scene = try Self.trusting(site)
     let id = try scene.get("https://localhost:\(peer.port)/file")
