@@ -76,12 +76,12 @@ extension Core {
     var found: [String] = []
     var unfinished: [SessionID: Int] = [:]
     var all: [SessionID: Int] = [:]
-    var asking: [SessionID: Int] = [:]
+    var asking: [SessionID: Set<TaskID>] = [:]
     tasks.forEach { cell in
       all[cell.entry.session, default: 0] += 1
       let goesOn = !cell.entry.state.isFinished && cell.entry.state != .suspended
       if goesOn { unfinished[cell.entry.session, default: 0] += 1 }
-      if cell.entry.state == .asking { asking[cell.entry.session, default: 0] += 1 }
+      if cell.entry.state == .asking { asking[cell.entry.session, default: []].insert(cell.entry.id) }
       if sessions[cell.entry.session] == nil { found.append("Task \(cell.entry.id) has no session.") }
     }
     var total = 0
@@ -94,8 +94,8 @@ extension Core {
       if cell.unfinished != unfinished[id, default: 0] {
         found.append("Session \(id) counts \(cell.unfinished) unfinished tasks; it has \(unfinished[id, default: 0]).")
       }
-      if cell.questions != asking[id, default: 0] {
-        found.append("Session \(id) counts \(cell.questions) questions; \(asking[id, default: 0]) tasks ask.")
+      if cell.asking != asking[id, default: []] {
+        found.append("Session \(id) knows questions of \(cell.asking.sorted()); \(asking[id, default: []]) ask.")
       }
       if cell.taskCount != all[id, default: 0] {
         found.append("Session \(id) counts \(cell.taskCount) tasks; it has \(all[id, default: 0]).")

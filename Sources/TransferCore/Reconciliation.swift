@@ -101,7 +101,6 @@ extension Core {
     sessions.update(entry.session, isStored: false) {
       $0.taskCount += 1
       if isUnfinished { $0.unfinished += 1 }
-      if entry.state == .asking { $0.questions += 1 }
     }
     armDeadline(entry.id, now)
     if let finishedAt = entry.finishedAt {

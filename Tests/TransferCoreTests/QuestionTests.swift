@@ -383,6 +383,6 @@ import Testing
 extension Core {
   /// Sessions with at least one question, in the order of their making.
   fileprivate var sessionsWithQuestions: [SessionID] {
-    sessions.order.filter { sessions[$0].map { $0.questions > 0 } ?? false }
+    sessions.order.filter { sessions[$0].map { !$0.asking.isEmpty } ?? false }
   }
 }

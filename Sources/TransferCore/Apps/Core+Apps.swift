@@ -229,10 +229,7 @@ extension Core {
   }
 
   mutating func noteAsking(_ task: TaskID, _ session: SessionID) {
-    sessions.update(session, isStored: false) { cell in
-      cell.asking.removeAll { $0 == task || tasks[$0]?.entry.state != .asking }
-      cell.asking.append(task)
-    }
+    sessions.update(session, isStored: false) { $0.asking.insert(task) }
     markForLaunch(session)
   }
 

@@ -39,7 +39,7 @@ extension Core {
   /// The same whoever is there.
   private func reasonToCome(_ session: SessionID) -> LaunchReason? {
     guard let cell = sessions[session], cell.record.sendsLaunchEvents, cell.record.collectsResults else { return nil }
-    if cell.asking.contains(where: { tasks[$0]?.entry.state == .asking }) { return .challenge }
+    if !cell.asking.isEmpty { return .challenge }
     return cell.unfinished == 0 && !cell.deliveries.isEmpty ? .sessionEvents : nil
   }
 

@@ -142,20 +142,19 @@ extension Core {
   private mutating func beginAsking(_ id: TaskID) {
     guard let session = tasks[id]?.entry.session else { return }
     setState(.asking, of: id)
-    sessions.update(session, isStored: false) { $0.questions += 1 }
     if let peer = sessions[session]?.attached { effects.append(.ask(peer, id)) }
   }
 
   /// A client came: what is still unanswered is put before it.
   mutating func offerQuestions(of session: SessionID) {
-    guard let cell = sessions[session], cell.questions > 0, let peer = cell.attached else { return }
-    for id in taskIDs(of: session) where tasks[id]?.entry.state == .asking { effects.append(.ask(peer, id)) }
+    guard let cell = sessions[session], let peer = cell.attached else { return }
+    for id in cell.asking.sorted() { effects.append(.ask(peer, id)) }
   }
 
   /// The task asks no more, for whatever reason. Called while it is still in that state.
   mutating func leaveAsking(_ id: TaskID) {
     guard let cell = tasks[id] else { return }
-    if cell.entry.state == .asking { sessions.update(cell.entry.session, isStored: false) { $0.questions -= 1 } }
+    if cell.entry.state == .asking { sessions.update(cell.entry.session, isStored: false) { $0.asking.remove(id) } }
     if details[id]?.progress.question != nil {
       details[id]?.progress.question = nil
       touch(id, progress: true)

@@ -8,12 +8,10 @@ package struct SessionCell: Hashable, Sendable {
   /// Tasks that will go on by themselves or by an answer: waiting, running, asking or finalizing.
   package var unfinished = 0
   /// Tasks whose question waits for an answer.
-  package var questions = 0
+  package var asking: Set<TaskID> = []
   /// All tasks, finished ones included.
   package var taskCount = 0
   package var isDirty = false
-  /// Tasks that asked for an answer, some of which may have got it.
-  var asking: [TaskID] = []
 
   package init(record: SessionRecord) { self.record = record }
 }
