@@ -27,6 +27,9 @@
     let session: OrdinarySession
     let order: TaskOrder
     private let state = Mutex(State())
+    /// The body for a handler. It has a lock of its own: the engine's thread, which needs the other, would wait for every
+    /// growth.
+    private let collected = Mutex(Data())
 
     /// When the program made the task.
     private let made = Date()
@@ -43,7 +46,6 @@
       var carrier: (any Carrier)?
       var isStarted = false
       var hasEnded = false
-      var collected = Data()
       /// Bytes that were told of and not yet taken.
       var waiting = 0
       var isHeld = false
@@ -206,7 +208,7 @@
       }
       switch order.handler {
       case .data:
-        state.withLock { $0.collected.append(data) }
+        collected.withLock { $0.append(data) }
       case .bytes(let source):
         // Taken when the program has read it.
         return source.append(data) { self.taken(data.count) }
@@ -328,7 +330,12 @@
       }
       last.resumeDataHandler?(error?.downloadTaskResumeData)
       switch order.handler {
-      case .data(let handler): handler(error == nil ? last.collected : nil, task.response, error)
+      case .data(let handler):
+        let data = collected.withLock { data in
+          defer { data = Data() }
+          return data
+        }
+        handler(error == nil ? data : nil, task.response, error)
       case .file(let handler): handler(file, task.response, error)
       case .bytes(let source): source.finish(error)
       case nil: delegates.task?.urlSession(owner, task: task, didCompleteWithError: error)
