@@ -5,9 +5,9 @@ import Synchronization
 /// Named places in the code where a test makes something go wrong. Nothing at all in release builds.
 ///
 /// `FERRY_FAULT="point:n:action"` (comma between several) makes the n-th passage (from 1) through `point` do `action`:
-/// `kill` (SIGKILL to itself), `stop` (SIGSTOP), or an errno name such as `EIO`, thrown as a `SystemError`. An empty
-/// point list with the variable set still counts passages. Each fault that fires says so on standard error, so a
-/// harness knows the last n that does anything.
+/// `kill` (SIGKILL to itself), `stop` (SIGSTOP), a time such as `500ms` (its thread waits so long), or an errno name
+/// such as `EIO`, thrown as a `SystemError`. An empty point list with the variable set still counts passages. Each
+/// fault that fires says so on standard error, so a harness knows the last n that does anything.
 package enum FaultPoint {
   /// Marks a passage.
   @inline(__always)
@@ -18,7 +18,7 @@ package enum FaultPoint {
     #endif
   }
 
-  /// As `reach`, where nothing can fail: only `kill` and `stop` do anything.
+  /// As `reach`, where nothing can fail: only `kill`, `stop` and times do anything.
   @inline(__always)
   package static func pass(_ name: StaticString) {
     #if DEBUG
@@ -41,12 +41,14 @@ final class FaultInjector: Sendable {
   enum Action: Hashable, Sendable, CustomStringConvertible {
     case kill
     case stop
+    case wait(milliseconds: Int32)
     case fail(Int32)
 
     var description: String {
       switch self {
       case .kill: "kill"
       case .stop: "stop"
+      case .wait(let milliseconds): "\(milliseconds)ms"
       case .fail(let number): SystemError.name(of: number)
       }
     }
@@ -66,6 +68,9 @@ final class FaultInjector: Sendable {
       switch parts[2] {
       case "kill": action = .kill
       case "stop": action = .stop
+      case let time where time.hasSuffix("ms"):
+        guard let milliseconds = Int32(time.dropLast(2)), milliseconds > 0 else { return nil }
+        action = .wait(milliseconds: milliseconds)
       case let name:
         guard let number = SystemError.number(named: String(name)) else { return nil }
         action = .fail(number)
@@ -92,7 +97,8 @@ final class FaultInjector: Sendable {
     for entry in text.split(separator: ",") where !entry.isEmpty {
       guard let fault = Fault(parsing: String(entry)) else {
         throw SystemError(
-          EINVAL, operation: "FERRY_FAULT", detail: "\"\(entry)\" is not point:n:action (kill, stop or an errno name)")
+          EINVAL, operation: "FERRY_FAULT",
+          detail: "\"\(entry)\" is not point:n:action (kill, stop, 500ms or an errno name)")
       }
       faults.append(fault)
     }
@@ -111,6 +117,7 @@ final class FaultInjector: Sendable {
     switch fault.action {
     case .kill: kill(getpid(), SIGKILL)
     case .stop: kill(getpid(), SIGSTOP)
+    case .wait(let milliseconds): _ = poll(nil, 0, milliseconds)
     case .fail(let number):
       throw SystemError(number, operation: name, detail: "injected at passage \(passage)")
     }

@@ -231,5 +231,5 @@ extension Daemon {
     }
   }
 
-  private func answerConditions(_ token: RequestToken) { respond(to: token, result: desk.result) }
+  private func answerConditions(_ token: RequestToken) { respond(to: token, result: desk.result, isHeld: false) }
 }

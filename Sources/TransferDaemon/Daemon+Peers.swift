@@ -33,6 +33,11 @@ extension Daemon {
         peer.registration = try loop.register(descriptor: peer.descriptor, interest: .readable) {
           [unowned self, unowned peer] readiness in
           if !readiness.isDisjoint(with: [.readable, .hangUp, .error]) { peer.receive(into: &scratch) }
+          if !readiness.isDisjoint(with: [.hangUp, .error]) {
+            // Nobody is there to be told what is held.
+            peer.dropHeld()
+            flushLater(peer)
+          }
           if readiness.contains(.writable) { flushLater(peer) }
         }
         peers[peer.id] = peer
@@ -71,15 +76,15 @@ extension Daemon {
 
   func say(_ notification: DaemonNotification, to id: PeerID) {
     guard let peer = peers[id], peer.hasSaidHello || notification.name == .goodbye else { return }
-    send(WireCoding.line(notification), to: peer)
+    send(WireCoding.line(notification), to: peer, isHeld: isAhead(notification))
   }
 
-  private func send(_ line: [UInt8], to peer: Peer) {
-    peer.send(line)
+  private func send(_ line: [UInt8], to peer: Peer, isHeld: Bool) {
+    if isHeld { hold(line, to: peer) } else { peer.send(line) }
     flushLater(peer)
   }
 
-  private func flushLater(_ peer: Peer) {
+  func flushLater(_ peer: Peer) {
     guard !peer.isUnflushed else { return }
     peer.isUnflushed = true
     unflushed.append(peer.id)
@@ -99,21 +104,25 @@ extension Daemon {
       if isStuck {
         log.write(.warning, "\(peer.client) (process \(peer.processID)) does not read; its connection ends.")
       }
-      // One that is to go gets what its socket takes now, and no more of our time.
-      if !isWhole || isStuck || peer.isClosing {
+      // One that is to go gets what its socket takes when nothing is held, and no more of our time.
+      if !isWhole || isStuck || peer.isClosing && peer.heldBytes == 0 {
         drop(peer, Self.readClock(randomWord: random.next()), &effects)
         continue
       }
-      let wantsWritable = peer.unsentBytes > 0
-      if wantsWritable != peer.wantsWritable, let registration = peer.registration {
-        peer.wantsWritable = wantsWritable
-        try? loop.modify(registration, interest: wantsWritable ? [.readable, .writable] : .readable)
+      // What cannot be taken in now would keep the loop awake.
+      var interest: EventLoop.Interest = peer.isClosing || isFull(peer) ? [] : .readable
+      if peer.sendableBytes > 0 { interest.insert(.writable) }
+      if interest != peer.interest, let registration = peer.registration {
+        peer.interest = interest
+        try? loop.modify(registration, interest: interest)
       }
       if peer.unsentBytes < Self.clientBacklog { unpauseTransfers(for: id) }
     }
     if !effects.isEmpty {
       commit()
       perform(effects)
+      // What they say is sent in the next turn.
+      if !unflushed.isEmpty { hasBacklog = true }
     }
   }
 
@@ -157,7 +166,7 @@ extension Daemon {
         respond(to: answerTo, error)
       }
     } catch {
-      send(WireCoding.line(id: error.id, error: error.error), to: peer)
+      send(WireCoding.line(id: error.id, error: error.error), to: peer, isHeld: false)
       // A line that is no message at all leaves nothing to go on with; a wrong request is only answered.
       if error.error.name == .parseError {
         say(.goodbye(GoodbyeNotice(reason: error.error.message)), to: peer.id)
@@ -213,7 +222,7 @@ extension Daemon {
     case .conditionsClear(let parameters): try clearConditions(parameters, token, now, &effects)
     case .daemonStatus: status(token)
     case .daemonStop:
-      respond(to: token, result: EmptyResult())
+      respond(to: token, result: EmptyResult(), isHeld: false)
       log.write(.notice, "Stopping, as \(peer.client) (process \(peer.processID)) asked.")
       isStopping = true
     case .appRegister(let parameters): try take(.register(parameters), token, from: peer, now, &effects)
@@ -248,7 +257,8 @@ extension Daemon {
     respond(
       to: token,
       result: HelloResult(
-        version: WireVersion.current, daemon: "ferryd/\(Self.version)", pid: getpid(), capabilities: []))
+        version: WireVersion.current, daemon: "ferryd/\(Self.version)", pid: getpid(), capabilities: []),
+      isHeld: false)
   }
 
   private func enqueue(
@@ -352,15 +362,19 @@ extension Daemon {
 
   // MARK: Answers
 
+  /// An effect of the core: its commit is durable, but for a refusal, which waits for none.
   func answer(_ token: RequestToken, _ reply: Reply) {
     switch reply {
     case .sessionOpened(let id, let next, let isNew):
-      respond(to: token, result: SessionOpenResult(session: id.rawValue, nextTaskNumber: next, isNew: isNew))
-    case .enqueued(let outcomes): respond(to: token, result: TaskEnqueueResult(tasks: outcomes.map(Self.receipt)))
+      respond(
+        to: token, result: SessionOpenResult(session: id.rawValue, nextTaskNumber: next, isNew: isNew), isHeld: false)
+    case .enqueued(let outcomes):
+      respond(to: token, result: TaskEnqueueResult(tasks: outcomes.map(Self.receipt)), isHeld: false)
     case .identifiers(let reached, let unknown):
       respond(
         to: token,
-        result: TaskIdentifiersResult(ids: reached.map(\.rawValue), unknown: unknown.map(\.rawValue)))
+        result: TaskIdentifiersResult(ids: reached.map(\.rawValue), unknown: unknown.map(\.rawValue)),
+        isHeld: false)
     case .cancelled(let reached, let unknown, let kept):
       respond(
         to: token,
@@ -368,8 +382,8 @@ extension Daemon {
           ids: reached.map(\.rawValue), unknown: unknown.map(\.rawValue),
           kept: kept.map {
             WireKeptPart(id: $0.task.rawValue, resumeToken: $0.token.description, received: $0.received)
-          }))
-    case .done: respond(to: token, result: EmptyResult())
+          }), isHeld: false)
+    case .done: respond(to: token, result: EmptyResult(), isHeld: false)
     case .refused(let refusal): respond(to: token, refusal.wireError)
     }
   }
@@ -382,14 +396,16 @@ extension Daemon {
     }
   }
 
-  func respond(to token: RequestToken, result: some Encodable & Sendable) {
+  /// - Parameter isHeld: false for what tells of no work, or of what is on the disk; else the answer waits until it is.
+  func respond(to token: RequestToken, result: some Encodable & Sendable, isHeld: Bool = true) {
     guard let peer = peers[token.peer], let id = peer.takeAnswer(token) else { return }
-    send(WireCoding.line(id: id, result: result), to: peer)
+    send(WireCoding.line(id: id, result: result), to: peer, isHeld: isHeld)
   }
 
+  /// That a task does not exist, say, may be as new as any other state.
   func respond(to token: RequestToken, _ error: WireError) {
     guard let peer = peers[token.peer], let id = peer.takeAnswer(token) else { return }
-    send(WireCoding.line(id: id, error: error), to: peer)
+    send(WireCoding.line(id: id, error: error), to: peer, isHeld: true)
   }
 }
 

@@ -19,7 +19,7 @@ extension Daemon {
       throw WireError(
         .internalError, "There is no executable at \(path); install one there, or stop the daemon and start another.")
     }
-    respond(to: token, result: EmptyResult())
+    respond(to: token, result: EmptyResult(), isHeld: false)
     guard restartDue == nil else { return }
     restartDue = now.boot + Limits.drain
     effects += core.handle(.drainRequested, at: now)

@@ -55,6 +55,7 @@ extension Daemon {
     retryRemovals(now)
     logExpiring()
     removeGathered()
+    settleHolds()
     flushPeers()
     noteIdleness(now)
     rest(now, hasWorked: !effects.isEmpty || !engineEvents.isEmpty)
@@ -64,8 +65,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, retryReadsAt, nextCommitAt, nextProgress, nextPassing,
-      listensAgainAt,
-      idleDeadline, restsAt, discards.nextTry, restartDue,
+      listensAgainAt, holdsEnd, idleDeadline, restsAt, discards.nextTry, restartDue,
     ]
     .compactMap {
       $0
@@ -107,6 +107,7 @@ extension Daemon {
       }
     }
     retryReads(now)
+    endHolds(now)
   }
 
   private func gatherEngine(_ now: ClockReading, _ effects: inout [Effect]) {
@@ -137,7 +138,7 @@ extension Daemon {
     for id in peerOrder {
       guard let peer = peers[id] else { continue }
       var budget = Self.peerBudget
-      while budget > 0, !peer.isClosing, let arrival = peer.next() {
+      while budget > 0, !peer.isClosing, !isFull(peer), let arrival = peer.next() {
         budget -= 1
         switch arrival {
         case .line(let line): take(line, from: peer, now, &effects)
@@ -195,6 +196,7 @@ extension Daemon {
   private func submit(_ batch: StoreThread.Batch) {
     isCommitInFlight = true
     submitted = batch
+    submittedAt = .now()
     store.submit(batch) { [mailbox] outcome in mailbox.post(.stored(outcome)) }
   }
 
@@ -215,6 +217,7 @@ extension Daemon {
       retryCommitAt = now.boot + .seconds(1)
       if core.degraded == nil { log.write(.error, "The state cannot be stored: \(failure). New work is refused.") }
       effects += core.handle(.storeChanged(degraded: failure.message), at: now)
+      releaseHolds()
       return
     }
     if core.degraded != nil {
@@ -225,6 +228,7 @@ extension Daemon {
     FaultPoint.pass("store.committed")
     lastDurable = outcome.number
     forgetUnrecorded()
+    releaseHolds()
     loaded(outcome.loaded, of: submitted.loads, now, &effects)
     submitNextBatch()
   }
@@ -261,14 +265,16 @@ extension Daemon {
         continue
       }
       gated.append((commit, effect))
-      if case .announce(let id, .state) = effect { announcing[id, default: 0] += 1 }
+      if case .announce(let id, .state) = effect {
+        announcing[id] = ((announcing[id]?.count ?? 0) + 1, commit)
+      }
     }
     return free
   }
 
   private func noteDurable(_ id: TaskID) {
-    guard let count = announcing[id] else { return }
-    announcing[id] = count > 1 ? count - 1 : nil
+    guard let waiting = announcing[id] else { return }
+    announcing[id] = waiting.count > 1 ? (waiting.count - 1, waiting.commit) : nil
   }
 
   /// What is made for a task needs its row, and no newer commit than that.
@@ -344,6 +350,8 @@ extension Daemon {
     passOnReadings()
     removeGathered()
     tellStates()
+    settleHolds()
+    dropHeld()
     sayGoodbye()
     if !store.close() { log.write(.warning, "The store did not close in time; it recovers by itself.") }
     log.write(.notice, "ferryd stopped.")

@@ -51,6 +51,10 @@ final class Daemon {
   /// Who began to watch in this turn, and what.
   var newWatches: [(peer: PeerID, tasks: [TaskID])] = []
   var unflushed: [PeerID] = []
+  /// Clients that are told something when a commit is durable (Daemon+Holding.swift), and whether some of it does not
+  /// know yet when.
+  var holding: [PeerID] = []
+  var hasNewHolds = false
 
   // Conditions (ConditionsDesk.swift).
   var desk = ConditionsDesk()
@@ -70,19 +74,19 @@ final class Daemon {
   var nextCommitAt: BootInstant?
   /// The batch that is on its way, kept until it is in.
   var submitted = StoreThread.Batch(number: 0)
+  var submittedAt = BootInstant(nanoseconds: 0)
   var failedBatch: StoreThread.Batch?
   var retryCommitAt: BootInstant?
   var lastDurable: Int64 = 0
-  /// Tasks with a destination of the user's, or another one's part file, whose row is not on the disk yet; with the
-  /// commit that brings it, in order.
+  /// Tasks whose row is not on the disk yet; with the commit that brings it, in order.
   var unrecorded: Set<TaskID> = []
   var unrecordedOrder: [(commit: Int64, task: TaskID)] = []
   /// Effects that wait for a commit, in order.
   var gated: [(commit: Int64, effect: Effect)] = []
   var firstGated = 0
-  /// How many announcements of the task's state wait for their commits. A state is told as it is now: only when none
-  /// waits is that on the disk.
-  var announcing: [TaskID: Int] = [:]
+  /// How many announcements of the task's state wait for their commits, and the newest of these. A state is told as it
+  /// is now: only when none waits is that on the disk.
+  var announcing: [TaskID: (count: Int, commit: Int64)] = [:]
   var commits: Int64 = 0
 
   // Work of other threads.

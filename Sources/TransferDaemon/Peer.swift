@@ -30,7 +30,11 @@ package final class Peer {
   private var sawEnd = false
   private var output: [UInt8] = []
   private var sent = 0
-  var wantsWritable = false
+  /// Where in `output` what waits for a commit begins; both numbers grow. There are two at most, for so many commits
+  /// are not durable: the one on its way and the next.
+  private var holds: [(offset: Int, commit: Int64)] = []
+  /// As it is registered.
+  var interest: EventLoop.Interest = .readable
   /// It stands in the daemon's list of those to flush.
   var isUnflushed = false
   /// Tasks that it watches one by one.
@@ -48,6 +52,10 @@ package final class Peer {
   deinit { _ = OwnedDescriptor(adopting: descriptor) }
 
   var unsentBytes: Int { output.count - sent }
+  /// Those that may not go yet.
+  var heldBytes: Int { holds.first.map { output.count - $0.offset } ?? 0 }
+  /// Those that only the socket keeps back.
+  var sendableBytes: Int { unsentBytes - heldBytes }
 
   // MARK: Answers
 
@@ -108,26 +116,48 @@ package final class Peer {
 
   // MARK: Out
 
-  func send(_ line: [UInt8]) {
+  /// - Parameter commit: the line waits for it, and so does all that is sent later: a connection is told things in
+  ///   their order.
+  func send(_ line: [UInt8], after commit: Int64? = nil) {
     if sent > 1 << 16, sent * 2 > output.count {
       output.removeFirst(sent)
+      for index in holds.indices { holds[index].offset -= sent }
       sent = 0
     }
+    if let commit, holds.last.map({ $0.commit < commit }) ?? true { holds.append((output.count, commit)) }
     output.append(contentsOf: line)
   }
 
-  /// Sends what the socket takes. False: the connection is broken.
+  /// What waits for a commit that there is nothing for waits for the newest that there is.
+  func lowerHolds(to newest: Int64) {
+    while let last = holds.last, last.commit > newest {
+      holds.removeLast()
+      if holds.last.map({ $0.commit < newest }) ?? true { holds.append((last.offset, newest)) }
+    }
+  }
+
+  /// Lets go what waited for this commit, or for one before it.
+  func release(through commit: Int64) { holds.removeAll { $0.commit <= commit } }
+
+  /// Forgets what waits: it will not be so in this daemon's life.
+  func dropHeld() {
+    guard let first = holds.first else { return }
+    output.removeLast(output.count - first.offset)
+    holds.removeAll()
+  }
+
+  /// Sends what the socket takes of what may go. False: the connection is broken.
   func flush() -> Bool {
     // Held in a local for the span; sharing the buffer costs nothing, for nobody writes meanwhile.
     let waiting = output
+    let end = holds.first?.offset ?? waiting.count
     do throws(SystemError) {
-      while sent < waiting.count {
+      while sent < end {
         try FaultPoint.reach("peer.reply")
-        guard let count = try UnixSocket.send(descriptor, waiting.span.extracting(droppingFirst: sent)) else {
-          return true
-        }
+        guard let count = try UnixSocket.send(descriptor, waiting.span.extracting(sent..<end)) else { return true }
         sent += count
       }
+      guard holds.isEmpty else { return true }
       output.removeAll(keepingCapacity: output.capacity <= 1 << 17)
       sent = 0
       return true

@@ -159,10 +159,9 @@ import WireProtocol
   @Test func aQuestionLaunchesTheAppThatAnswersIt() throws {
     let stage = try Stage()
     let id = try #require(try stage.enqueue(1, path: "/private", answersChallenges: true).first)
-    // A state that is told, and not asked for, is on the disk.
-    try stage.client.watch(id)
-    let asking = try stage.client.wait(for: "a question") { notification in
-      if case .taskState(let notice) = notification, notice.task.state == "asking" { notice.task } else { nil }
+    let asking = try eventually("a question") {
+      let task = try stage.client.call(.taskShow(TaskShowParameters(id: id)), TaskShowResult.self).task
+      return task.state == "asking" ? task : nil
     }
     // It survives the daemon, and asks for an app that is registered later.
     try stage.home.killDaemon()

@@ -192,9 +192,12 @@ extension Optional where Wrapped == InstanceLock {
 
 @Suite struct FaultPointTests {
   @Test func parsesItsPlan() throws {
-    let injector = try FaultInjector(parsing: "a.b:2:EIO,c:1:kill,,d:3:stop,e:1:EDQUOT")
-    #expect(injector.faults.map(\.action) == [.fail(EIO), .kill, .stop, .fail(EDQUOT)])
-    for text in ["a", "a:0:EIO", "a:-1:EIO", "a:1:EWHAT", "a:1", ":1:EIO", "a:1:EIO:x", "a:x:kill"] {
+    let injector = try FaultInjector(parsing: "a.b:2:EIO,c:1:kill,,d:3:stop,e:1:EDQUOT,f:1:20ms")
+    #expect(
+      injector.faults.map(\.action) == [.fail(EIO), .kill, .stop, .fail(EDQUOT), .wait(milliseconds: 20)])
+    for text in [
+      "a", "a:1:ms", "a:1:-5ms", "a:0:EIO", "a:-1:EIO", "a:1:EWHAT", "a:1", ":1:EIO", "a:1:EIO:x", "a:x:kill",
+    ] {
       #expect(errorNumber { _ = try FaultInjector(parsing: text) } == EINVAL, "\(text)")
     }
   }

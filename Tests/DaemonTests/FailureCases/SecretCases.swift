@@ -84,7 +84,6 @@ import WireProtocol
     try QuestionCases.answer(scene, id, "credential", QuestionCases.password(Self.secret))
     #expect(try QuestionCases.asking(scene, id, failures: 1).method == "bearer")
     try scene.restart(SIGKILL)
-    // The question may not have been on the disk yet; then it is asked again.
     _ = try QuestionCases.asking(scene, id, failures: 1)
     try QuestionCases.answer(scene, id, "request") {
       $0.headers = [WireHeader(name: "Authorization", value: "Bearer \(Self.secret)")]
