@@ -27,8 +27,8 @@
     let session: OrdinarySession
     let order: TaskOrder
     private let state = Mutex(State())
-    /// The body for a handler. It has a lock of its own: the engine's thread, which needs the other, would wait for every
-    /// growth.
+    /// The body for a handler. It has a lock of its own: the engine's thread, which needs the other, would wait for
+    /// every growth.
     private let collected = Mutex(Data())
 
     /// When the program made the task.

@@ -37,8 +37,8 @@ package enum Effect: Hashable, Sendable {
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
     // Work begins when it is on record, and not before. The id of a task that was never on record is given again: what
-    // was made under it would pass for the other task's. In a folder that nobody sweeps its file would stay for ever, in
-    // the way of the same request when it comes again. Nor may the bytes of a kept part change while its own row is
+    // was made under it would pass for the other task's. In a folder that nobody sweeps its file would stay for ever,
+    // in the way of the same request when it comes again. Nor may the bytes of a kept part change while its own row is
     // still there to vouch for them.
     case .openFiles, .finalize: true
     case .app(let effect): effect.needsCommit
