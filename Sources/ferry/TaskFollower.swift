@@ -24,6 +24,15 @@ final class TaskFollower {
   private var isInterrupted = false
   /// Questions that a person was told of, by their task.
   private var told: [Int64: Int64] = [:]
+  /// What holds a task back, and since when nothing else does.
+  private struct Wait {
+    var cause: String
+    var since: BootInstant
+    var isTold = false
+  }
+  private var waits: [Int64: Wait] = [:]
+  /// A wait that is shorter is no news.
+  private static let newsworthyNanoseconds: Int64 = 1_000_000_000
   private var heardAt = BootInstant.now()
   /// After so long without news the daemon is asked: a task may have been removed, and no notification says so.
   private static let silenceNanoseconds: Int64 = 10_000_000_000
@@ -73,6 +82,7 @@ final class TaskFollower {
           try onEnd(task)
         }
         tellQuestions(ids)
+        tellWaits(ids)
         if ended.count == ids.count { return .ended(ids.compactMap { tasks[$0] }) }
         draw(name: name, endedCount: ended.count)
         try loop.wait(until: nextTurn())
@@ -115,6 +125,21 @@ final class TaskFollower {
       else { continue }
       progress.erase()
       Notice.say(TaskText.asking(task))
+    }
+  }
+
+  /// A terminal shows it in the progress line.
+  private func tellWaits(_ ids: [Int64]) {
+    guard !progress.isShown else { return }
+    for task in ids.compactMap({ tasks[$0] }) where task.state == "waiting" {
+      guard let cause = task.error?.detail ?? task.reason else { continue }
+      var wait = waits[task.id] ?? Wait(cause: cause, since: .now())
+      if wait.cause != cause { wait = Wait(cause: cause, since: .now()) }
+      if !wait.isTold, BootInstant.now() >= wait.since.advanced(byNanoseconds: Self.newsworthyNanoseconds) {
+        wait.isTold = true
+        Notice.say(TaskText.waitNotice(task.id, cause))
+      }
+      waits[task.id] = wait
     }
   }
 

@@ -80,6 +80,20 @@ import Testing
     }
   }
 
+  /// It looked as if it hung.
+  @Test func withoutATerminalItSaysOnceWhyItWaits() throws {
+    let first = FirstOnly()
+    try Self.with({ first.take() ? .status(503).header("Retry-After", "3") : Self.serve($0) }) { home, server in
+      let got = try home.run("get", server.url("/a"))
+      #expect(got.code == 0, "\(got)")
+      #expect(home.file("a") == Self.content.allBytes)
+      let lines = got.error.split(separator: "\n")
+      #expect(lines.count == 1, "\(got)")
+      #expect(got.error.contains("Task 1 waits: ") && got.error.contains("503"), "\(got)")
+      #expect(got.error.contains("`ferry why 1`"))
+    }
+  }
+
   @Test func aRightDigestAndAFolderAreTaken() throws {
     try Self.with({ _ in .text("hello\n") }) { home, server in
       try FileManager.default.createDirectory(atPath: "\(home.work)/in", withIntermediateDirectories: false)

@@ -7,7 +7,7 @@ import TransferCore
 struct ProgressLine {
   /// At most ten drawings a second: more is not seen, and costs the terminal time.
   private static let intervalNanoseconds: Int64 = 100_000_000
-  private let isShown: Bool
+  let isShown: Bool
   private var drawn = ""
   private var drawnAt: BootInstant?
 

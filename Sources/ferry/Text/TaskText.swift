@@ -62,6 +62,13 @@ enum TaskText {
     return task.reason.map { "waiting: \(TerminalText.escaped($0))" } ?? "waiting"
   }
 
+  /// For somebody who sees no progress line, and would wait for ever without a word.
+  static func waitNotice(_ id: Int64, _ cause: String) -> String {
+    let sentence = cause.hasSuffix(".") ? String(cause.dropLast()) : cause
+    return "Task \(id) waits: \(TerminalText.escaped(sentence)). It goes on by itself; `ferry why \(id)` tells when, "
+      + "`ferry cancel \(id)` ends it."
+  }
+
   /// "in 8 s", "now"; nil where none is set.
   static func nextAttempt(_ task: TaskSnapshot, wallMilliseconds: Int64) -> String? {
     guard let next = task.nextAttemptMilliseconds else { return nil }
