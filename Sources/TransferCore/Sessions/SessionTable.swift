@@ -1,6 +1,6 @@
 /// A session in memory.
 package struct SessionCell: Hashable, Sendable {
-  package var record: SessionRecord
+  private var boxedRecord: Boxed<SessionRecord>
   package var attached: PeerID?
   /// When the last client left.
   package var detachedAt: BootInstant?
@@ -15,7 +15,12 @@ package struct SessionCell: Hashable, Sendable {
   /// Tasks that asked for an answer, some of which may have got it.
   var asking: [TaskID] = []
 
-  package init(record: SessionRecord) { self.record = record }
+  package init(record: SessionRecord) { boxedRecord = Boxed(record) }
+
+  package var record: SessionRecord {
+    _read { yield boxedRecord.value }
+    _modify { yield &boxedRecord.value }
+  }
 }
 
 /// All sessions, in the order in which they were made.
