@@ -1,7 +1,8 @@
 /// A value in a place of its own: copying what holds it copies one reference, and a change copies the value only where
 /// somebody else holds it too. For values of many members that are handed on much more often than they are changed.
 struct Boxed<Value: Hashable & Sendable>: Hashable, Sendable {
-  /// SAFETY: changed only while one ``Boxed`` alone has it, and by its `_modify`, which is exclusive as that of any struct.
+  /// SAFETY: changed only while one ``Boxed`` alone has it, and by its `_modify`, which is as exclusive as that of any
+  /// struct.
   private final class Place: @unchecked Sendable {
     @exclusivity(unchecked) var value: Value
     init(_ value: Value) { unsafe self.value = value }

@@ -107,7 +107,8 @@ package struct DeliveryRecord: Hashable, Sendable {
   }
 }
 
-/// One change of the stored state. A tick's changes are one transaction, applied in order. (`indirect`: as in ``Effect``.)
+/// One change of the stored state. A tick's changes are one transaction, applied in order. (`indirect`: see
+/// ``Effect``.)
 package enum StoreChange: Hashable, Sendable {
   indirect case putSession(SessionRecord)
   case removeSession(SessionID)
