@@ -30,7 +30,7 @@ enum CurlOptions {
     easy.set(CURLOPT_URL, request.url)
     setMethod(request.method, easy, bodyBytes: bodyBytes)
     easy.setHeaderLines(headerLines(request.headers))
-    setBehaviour(order, easy)
+    setBehaviour(order, origin, easy)
     if avoidsHTTP2 { easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)) }
     setRoute(order.network, origin, easy)
     if let failure = setAccess(order, easy, hasBody: bodyBytes ?? 0 > 0) { return failure }
@@ -78,7 +78,7 @@ enum CurlOptions {
   /// Framing is the engine's: a caller's value could only contradict it.
   private static let ownFields = ["Content-Length", "Transfer-Encoding", "Expect", "TE", "Connection", "Upgrade"]
 
-  private static func setBehaviour(_ order: AttemptOrder, _ easy: EasyHandle) {
+  private static func setBehaviour(_ order: AttemptOrder, _ origin: Origin, _ easy: EasyHandle) {
     easy.set(CURLOPT_FOLLOWLOCATION, false)
     easy.set(CURLOPT_PROTOCOLS_STR, "http,https")
     easy.set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
@@ -86,7 +86,7 @@ enum CurlOptions {
     easy.set(CURLOPT_QUICK_EXIT, true)
     easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
     // A plain http connection carries one request at a time: waiting for its first answer would hold all others up.
-    easy.set(CURLOPT_PIPEWAIT, order.request.url.asciiLowercased.hasPrefix("https:"))
+    easy.set(CURLOPT_PIPEWAIT, origin.scheme == "https")
     easy.set(CURLOPT_HTTP_CONTENT_DECODING, order.decodesContent)
     // Only its being set counts: the request always names the encodings itself.
     if order.decodesContent { easy.set(CURLOPT_ACCEPT_ENCODING, AttemptOrder.decodedEncodings) }

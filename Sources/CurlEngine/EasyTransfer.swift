@@ -85,7 +85,7 @@ final class EasyTransfer {
   func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
     times.noteAnswer(at: context.now)
     lastProgress = context.now
-    if isProvisional, unsafe line.starts(with: Self.statusLine) {
+    if isProvisional, unsafe HeaderCollector.isStatusLine(line) {
       isProvisional = false
       collector = HeaderCollector()
     }
@@ -99,8 +99,6 @@ final class EasyTransfer {
       return isProvisional || judge()
     }
   }
-
-  private static let statusLine = Array("HTTP/".utf8)
 
   private func mayBeAnswered(_ status: Int) -> Bool {
     status == 401 && order.credential != nil || status == 407 && order.proxyCredential != nil

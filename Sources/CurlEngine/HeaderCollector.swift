@@ -29,13 +29,17 @@ package struct HeaderCollector {
     }
     if end == 0 { return endBlock() }
     let text = unsafe UnsafeRawBufferPointer(rebasing: line[..<end])
-    if unsafe text.starts(with: Self.protocolName) { return unsafe startBlock(text) }
+    if unsafe Self.isStatusLine(text) { return unsafe startBlock(text) }
     return unsafe takeField(text)
   }
 
-  private static func isLineEnd(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D }
+  /// "HTTP/" at its beginning. (`starts(with:)` walks two sequences, and is asked for each line of each answer.)
+  static func isStatusLine(_ line: UnsafeRawBufferPointer) -> Bool {
+    unsafe line.count >= 5 && line[0] == UInt8(ascii: "H") && line[1] == UInt8(ascii: "T")
+      && line[2] == UInt8(ascii: "T") && line[3] == UInt8(ascii: "P") && line[4] == UInt8(ascii: "/")
+  }
 
-  private static let protocolName = Array("HTTP/".utf8)
+  private static func isLineEnd(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D }
 
   private mutating func endBlock() -> Step {
     // RFC 9110 section 15.2: any number of 1xx answers may come first.
@@ -63,16 +67,29 @@ package struct HeaderCollector {
     guard headers.fields.count < EngineLimits.headerFields else {
       return .failed("The response has more than \(EngineLimits.headerFields) header fields.")
     }
-    let text = unsafe String(decoding: line, as: UTF8.self)
+    // SAFETY: indices stay within the line.
+    var end = line.count
+    while end > 0, unsafe Self.isSpace(line[end - 1]) { end -= 1 }
     // RFC 9112 section 5.2: a folded line continues the value before it, as if by one space.
-    if let first = text.utf8.first, first == 0x20 || first == 0x09 {
+    if unsafe Self.isSpace(line[0]) {
       guard let last = headers.fields.indices.last else { return .more }
-      headers.fields[last].value += " " + text.trimmingOptionalWhitespace
+      unsafe headers.fields[last].value += " " + Self.text(line, 0, end)
       return .more
     }
-    guard let colon = text.utf8.firstIndex(of: 0x3A) else { return .more }
-    let value = String(text[text.index(after: colon)...]).trimmingOptionalWhitespace
-    headers.fields.append(HeaderField(name: String(text[..<colon]), value: value))
+    guard let colon = unsafe line.firstIndex(of: UInt8(ascii: ":")) else { return .more }
+    unsafe headers.fields.append(
+      HeaderField(
+        name: String(decoding: line[..<colon], as: UTF8.self), value: Self.text(line, colon + 1, end)))
     return .more
+  }
+
+  private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
+  /// A part of a line without the space before it (RFC 9110 OWS); that behind it was left out by the caller.
+  private static func text(_ line: UnsafeRawBufferPointer, _ start: Int, _ end: Int) -> String {
+    // SAFETY: as above.
+    var first = start
+    while first < end, unsafe isSpace(line[first]) { first += 1 }
+    return first < end ? unsafe String(decoding: line[first..<end], as: UTF8.self) : ""
   }
 }

@@ -114,7 +114,7 @@ struct TransactionTimes {
 /// Whether libcurl goes through a proxy: curl's rule for CURLOPT_NOPROXY, without its networks in CIDR form.
 package enum ProxyRule {
   package static func applies(_ network: NetworkSettings, to url: String) -> Bool {
-    guard let origin = Origin(url: url) else { return false }
+    guard network.httpProxy != nil || network.httpsProxy != nil, let origin = Origin(url: url) else { return false }
     let proxy = origin.scheme == "https" ? network.httpsProxy : network.httpProxy
     guard proxy != nil, network.noProxy != "*" else { return false }
     let host = origin.host

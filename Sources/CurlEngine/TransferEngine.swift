@@ -41,7 +41,7 @@ package enum EngineEvent: Hashable, Sendable {
   /// The part file is durable up to this offset in bytes.
   case synced(AttemptID, offset: Int64)
   /// The attempt is over and its descriptors are released. The last event of every attempt that was not stopped.
-  case ended(AttemptID, AttemptEnd, AttemptFacts)
+  indirect case ended(AttemptID, AttemptEnd, AttemptFacts)
 
   package var attempt: AttemptID {
     switch self {

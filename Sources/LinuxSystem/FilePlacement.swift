@@ -66,15 +66,14 @@ package enum FilePlacement {
     part: String, as destination: String, policy: Policy
   ) throws(Refusal) -> String {
     do throws(SystemError) {
-      let identity = try Files.identity(path: part, followingSymlinks: false)
       switch policy {
-      case .replace: return try linkOver(part, identity, destination)
+      case .replace: return try linkOver(part, destination)
       case .noReplace:
-        if try linkKeepingPart(part, identity, destination) { return destination }
+        if try linkKeepingPart(part, destination) { return destination }
       case .rename:
         for number in 0...candidateLimit {
           let path = candidate(destination, number)
-          if try linkKeepingPart(part, identity, path) { return path }
+          if try linkKeepingPart(part, path) { return path }
         }
       }
     } catch {
@@ -88,13 +87,12 @@ package enum FilePlacement {
   }
 
   /// False: another file has the name.
-  private static func linkKeepingPart(
-    _ part: String, _ identity: FileIdentity, _ path: String
-  ) throws(SystemError) -> Bool {
+  private static func linkKeepingPart(_ part: String, _ path: String) throws(SystemError) -> Bool {
     do {
       try Syscall.retrying("link", path: path) { unsafe Glibc.link(part, path) }
       return true
     } catch  where error.number == EEXIST {
+      let identity = try Files.identity(path: part, followingSymlinks: false)
       return try Files.identity(path: path, followingSymlinks: false).isSameFile(as: identity)
     }
   }
@@ -104,9 +102,7 @@ package enum FilePlacement {
   /// Names beside a part file that a placement which was cut short may have left.
   package static func secondNames(_ part: String) -> [String] { [part + placingSuffix] }
 
-  private static func linkOver(
-    _ part: String, _ identity: FileIdentity, _ path: String
-  ) throws(SystemError) -> String {
+  private static func linkOver(_ part: String, _ path: String) throws(SystemError) -> String {
     // Where nothing is to be replaced, one call does it.
     if unsafe Glibc.link(part, path) == 0 { return path }
     let second = part + Self.placingSuffix

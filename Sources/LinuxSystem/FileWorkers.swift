@@ -25,12 +25,25 @@ package final class FileWorkers {
 
   private var workers: [Key: Worker] = [:]
   private var map: FilesystemMap
-  private var byFolder: [String: Filesystem?] = [:]
+  private var byFolder: [String: Folder] = [:]
   private var mountPoints: Set<String> = []
+  /// Folders in which something is mounted.
+  private var mountFolders: Set<String> = []
+
+  private struct Folder {
+    var filesystem: Filesystem?
+    /// A file in it may be a mount point of its own.
+    var hasMounts: Bool
+  }
 
   package init() throws(SystemError) {
     map = try FilesystemMap.current()
+    noteMounts()
+  }
+
+  private func noteMounts() {
     mountPoints = Set(map.filesystems.map(\.mountPoint))
+    mountFolders = Set(mountPoints.map(Files.parent))
   }
 
   /// The mount table changed.
@@ -38,20 +51,22 @@ package final class FileWorkers {
     guard let fresh = try? FilesystemMap.current() else { return }
     map = fresh
     byFolder.removeAll()
-    mountPoints = Set(map.filesystems.map(\.mountPoint))
+    noteMounts()
   }
 
   package func isLocal(_ path: String) -> Bool { filesystem(of: path)?.isLocal ?? false }
 
   private func filesystem(of path: String) -> Filesystem? {
-    // A file may be a mount point of its own.
-    if mountPoints.contains(path) { return map.filesystem(of: path) }
     let folder = Files.parent(of: path)
-    if let known = byFolder[folder] { return known }
-    let found = map.filesystem(of: path)
+    let known = byFolder[folder] ?? look(at: folder)
+    return known.hasMounts && mountPoints.contains(path) ? map.filesystem(of: path) : known.filesystem
+  }
+
+  private func look(at name: String) -> Folder {
+    let folder = Folder(filesystem: map.filesystem(of: name), hasMounts: mountFolders.contains(name))
     if byFolder.count >= Self.knownFolders { byFolder.removeAll() }
-    byFolder[folder] = .some(found)
-    return found
+    byFolder[name] = folder
+    return folder
   }
 
   package func worker(for path: String, _ work: Work) -> Worker? {

@@ -1,5 +1,7 @@
 /// What the shell is to do. Effects run in order; those that carry a promise wait for the commit of their tick, and are
 /// run then if ``Core/isStillMeant(_:)``.
+///
+/// Effects pass through several lists: the large ones are `indirect`, so that all of them are small.
 package enum Effect: Hashable, Sendable {
   case reply(RequestToken, Reply)
   /// Tell those who watch the task.
@@ -13,20 +15,20 @@ package enum Effect: Hashable, Sendable {
   /// Undo a preparation that came too late or was refused.
   case discardPreparation([TaskID])
   case loadDetails(TaskID)
-  case openFiles(AttemptID, OpenOrder)
+  indirect case openFiles(AttemptID, OpenOrder)
   /// Put the request on the wire. `afterCommit`: the row must say so first, because sending it twice could do harm, or
   /// because the row still describes a part file that this attempt may overwrite. Meanwhile the attempt may have been
   /// stopped: what waited is run only if ``Core/isStillMeant(_:)``.
-  case begin(AttemptOrder, afterCommit: Bool)
+  indirect case begin(AttemptOrder, afterCommit: Bool)
   /// Let the body reach the part file: the row has forgotten what was held before, or says what is held now.
   case releaseBody(AttemptID)
   /// End the attempt; no event of it is wanted any more.
   case stop(AttemptID)
-  case finalize(FinalizeOrder)
+  indirect case finalize(FinalizeOrder)
   case removeFiles([String])
   /// Only for tasks of foreground sessions.
-  case foreground(ForegroundEffect)
-  case app(AppEffect)
+  indirect case foreground(ForegroundEffect)
+  indirect case app(AppEffect)
 
   /// Whether the effect may run only when the changes of its tick are durable.
   package var needsCommit: Bool {

@@ -44,6 +44,7 @@ extension Daemon {
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
+    sendRequests()
     passOnReadings()
     tellPresentStates()
     submitOpenings()
@@ -131,6 +132,14 @@ extension Daemon {
         effects += core.handle(.ended(attempt, end, requestWasSent: facts.requestWasSent), at: now)
       }
     }
+    if engine.hasEvents { hasBacklog = true }
+  }
+
+  /// What begins in this turn is asked for in it: libcurl sends when its timer, which is due at once, is served. A
+  /// server works on it while clients are told; what has come of it already is for the next turn.
+  private func sendRequests() {
+    guard let due = engine.nextDeadline, case let now = BootInstant.now(), due <= now else { return }
+    engine.turn(now: now)
     if engine.hasEvents { hasBacklog = true }
   }
 

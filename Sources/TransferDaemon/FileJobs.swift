@@ -136,12 +136,13 @@ enum FileJobs {
       if let path = order.partPath {
         try FaultPoint.reach("part.open")
         let part = try openPart(path)
-        opened.partBytes = try Files.identity(descriptor: part.raw).sizeBytes
+        // What was made this moment is empty and has no second name; nothing was decoded from it.
+        opened.partBytes = part.isNew ? 0 : try Files.identity(descriptor: part.file.raw).sizeBytes
         opened.freeBytes = try? Files.freeBytes(path: Files.parent(of: path))
-        if order.destination != .managed {
+        if order.destination != .managed, !part.isNew {
           opened.isPlaced = Files.hasSecondName(path) || Files.hasSecondName(path + decodedSuffix)
         }
-        opened.part = part.take()
+        opened.part = part.file.take()
       }
     } catch {
       return .failure(FileFailure(partFailure(error)))
@@ -166,16 +167,25 @@ enum FileJobs {
     init(_ failure: TransferFailure) { self.failure = failure }
   }
 
+  private struct OpenedPart: ~Copyable {
+    var file: OwnedDescriptor
+    var isNew: Bool
+  }
+
   /// The part file, made when it is missing; the daemon's own folder for it too.
-  private static func openPart(_ path: String) throws(SystemError) -> OwnedDescriptor {
-    let flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
-    do {
+  private static func openPart(_ path: String) throws(SystemError) -> OpenedPart {
+    func open(_ creation: Int32) throws(SystemError) -> OwnedDescriptor {
+      let flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | creation
       return OwnedDescriptor(
         adopting: try Syscall.retrying("open", path: path) { unsafe Glibc.open(path, flags, 0o600) })
+    }
+    do {
+      return OpenedPart(file: try open(O_EXCL), isNew: true)
+    } catch  where error.number == EEXIST {
+      return OpenedPart(file: try open(0), isNew: false)
     } catch  where error.number == ENOENT && path.contains("/com.apple.nsurlsessiond/Downloads/") {
       try Files.makePrivateDirectory(Files.parent(of: path))
-      return OwnedDescriptor(
-        adopting: try Syscall.retrying("open", path: path) { unsafe Glibc.open(path, flags, 0o600) })
+      return OpenedPart(file: try open(0), isNew: false)
     }
   }
 

@@ -70,7 +70,10 @@ extension StoreChange {
         throw StoreError(
           .missingRow, message: "no such task with this session, number and kind", statement: database.updateTask.sql)
       }
-      if let progress { try Self.put(progress, of: entry.id, to: database) }
+      guard let progress else { return }
+      try progress.bind(to: database.updateProgress)
+      try database.updateProgress.bind(entry.id.rawValue)
+      if try database.updateProgress.run() == 0 { try Self.add(progress, of: entry.id, to: database) }
     case .removeTask(let id):
       try database.removeTask.bind(id.rawValue)
       try database.removeTask.run()
@@ -108,14 +111,14 @@ extension StoreChange {
     try database.addPlan.bind(entry.id.rawValue)
     try details.plan.bind(to: database.addPlan)
     try database.addPlan.run()
-    try put(details.progress, of: entry.id, to: database)
+    try add(details.progress, of: entry.id, to: database)
   }
 
-  private static func put(
+  private static func add(
     _ progress: TaskProgress, of id: TaskID, to database: OpenDatabase
   ) throws(StoreError) {
-    try database.putProgress.bind(id.rawValue)
-    try progress.bind(to: database.putProgress)
-    try database.putProgress.run()
+    try database.addProgress.bind(id.rawValue)
+    try progress.bind(to: database.addProgress)
+    try database.addProgress.run()
   }
 }

@@ -147,7 +147,7 @@ extension TaskProgress {
     try statement.bind(isLengthVerified)
     try statement.bindCount(wasted, "wasted")
     try statement.bindCount(restarts, "restarts")
-    try statement.bind(MetricsText.text(of: metrics))
+    try statement.bind(utf8: MetricsText.text(of: metrics))
     try statement.bind(heldSince?.milliseconds)
     try statement.bind(earliestBegin?.milliseconds)
     try statement.bindCount(hintToSend, "a size hint")

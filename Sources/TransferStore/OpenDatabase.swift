@@ -8,7 +8,8 @@ final class OpenDatabase {
   let addTask: Statement
   let addPlan: Statement
   let replacePlan: Statement
-  let putProgress: Statement
+  let addProgress: Statement
+  let updateProgress: Statement
   let updateTask: Statement
   let removeTask: Statement
   let addDelivery: Statement
@@ -42,8 +43,9 @@ final class OpenDatabase {
       addPlan = try Statement(connection, Self.insertion("task_plan", "task, \(Schema.planColumns)"))
       replacePlan = try Statement(
         connection, "UPDATE task_plan SET \(Schema.assignments(Schema.planColumns)) WHERE task = ?")
-      putProgress = try Statement(
-        connection, Self.insertion("task_progress", "task, \(Schema.progressColumns)", verb: "INSERT OR REPLACE"))
+      addProgress = try Statement(connection, Self.insertion("task_progress", "task, \(Schema.progressColumns)"))
+      updateProgress = try Statement(
+        connection, "UPDATE task_progress SET \(Schema.assignments(Schema.progressColumns)) WHERE task = ?")
       updateTask = try Statement(
         connection,
         """

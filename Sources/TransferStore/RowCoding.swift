@@ -22,24 +22,35 @@ extension Statement {
 
   /// Texts without line ends, one a line.
   func bindLines(_ lines: [String], _ name: StaticString) throws(StoreError) {
-    var text = ""
+    var text: [UInt8] = []
     for line in lines {
-      if line.utf8.contains(where: Self.endsLine) { throw invalidValue("\(name) holds a line end or NUL") }
-      text += line
-      text += "\n"
+      try append(line, to: &text, name)
+      text.append(0x0A)
     }
-    try bind(text)
+    try bind(utf8: text)
   }
 
   /// Lines of `Name: value`; NULL for nil.
   func bindHeaders(_ headers: HeaderFields?, _ name: StaticString) throws(StoreError) {
     guard let headers else { return try bind(String?.none) }
+    var text: [UInt8] = []
+    text.reserveCapacity(headers.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 3 })
     for field in headers.fields {
       if field.name.isEmpty || field.name.utf8.contains(UInt8(ascii: ":")) {
         throw invalidValue("a field name of \(name) is empty or holds a colon")
       }
+      try append(field.name, to: &text, name)
+      text.append(UInt8(ascii: ":"))
+      text.append(UInt8(ascii: " "))
+      try append(field.value, to: &text, name)
+      text.append(0x0A)
     }
-    try bindLines(headers.fields.map { "\($0.name): \($0.value)" }, name)
+    try bind(utf8: text)
+  }
+
+  private func append(_ part: String, to text: inout [UInt8], _ name: StaticString) throws(StoreError) {
+    if part.utf8.contains(where: Self.endsLine) { throw invalidValue("\(name) holds a line end or NUL") }
+    text.append(contentsOf: part.utf8)
   }
 
   func invalidValue(_ reason: String) -> StoreError {

@@ -63,14 +63,20 @@ internal import CSQLite
 
   func bind(_ value: String?) throws(StoreError) {
     guard var text = value else { return try bind(Int64?.none) }
+    try checkBinding(text.withUTF8 { unsafe bindText($0) })
+  }
+
+  /// A text, as its bytes in UTF-8.
+  func bind(utf8 bytes: [UInt8]?) throws(StoreError) {
+    guard let bytes else { return try bind(Int64?.none) }
+    try checkBinding(unsafe bytes.withUnsafeBufferPointer { unsafe bindText($0) })
+  }
+
+  private func bindText(_ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
     parameter += 1
-    let index = parameter
-    guard text.utf8.count <= Int(Int32.max) else { return try checkBinding(SQLITE_TOOBIG) }
+    guard bytes.count <= Int(Int32.max) else { return SQLITE_TOOBIG }
     // SAFETY: SQLite copies the bytes before the call returns.
-    let code = text.withUTF8 { bytes in
-      unsafe csqlite_bind_text_copied(handle, index, bytes.baseAddress, Int32(bytes.count))
-    }
-    try checkBinding(code)
+    return unsafe csqlite_bind_text_copied(handle, parameter, bytes.baseAddress, Int32(bytes.count))
   }
 
   /// The value of another statement's current row, whatever its type is.

@@ -37,13 +37,24 @@ struct LineText {
     var left = value.magnitude
     if value < 0 { bytes.append(UInt8(ascii: "-")) }
     if left < 10 { return bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: left)) }
-    let start = bytes.count
+    var place = bytes.count + Self.digits(of: left)
+    bytes.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: place - bytes.count))
     while left > 0 {
       let (quotient, digit) = left.quotientAndRemainder(dividingBy: 10)
-      bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: digit))
+      place -= 1
+      bytes[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: digit)
       left = quotient
     }
-    bytes[start...].reverse()
+  }
+
+  private static func digits(of value: UInt64) -> Int {
+    var count = 1
+    var left = value / 10
+    while left > 0 {
+      count += 1
+      left /= 10
+    }
+    return count
   }
 
   mutating func value(_ value: Bool) { value ? append("true") : append("false") }

@@ -170,7 +170,7 @@ import Testing
     for _ in 0..<6000 {
       let id = TaskID(rawValue: Int64(words.next() % 400))
       if words.next() % 3 == 0 {
-        table[id] = nil
+        table.remove(id)
         model[id] = nil
       } else if model[id] == nil, table[id] == nil {
         // An id is used once; a removed one may still have its place.

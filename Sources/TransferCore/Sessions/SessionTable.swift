@@ -1,6 +1,6 @@
 /// A session in memory.
 package struct SessionCell: Hashable, Sendable {
-  package var record: SessionRecord
+  private var boxedRecord: Boxed<SessionRecord>
   package var attached: PeerID?
   /// When the last client left.
   package var detachedAt: BootInstant?
@@ -13,7 +13,12 @@ package struct SessionCell: Hashable, Sendable {
   package var taskCount = 0
   package var isDirty = false
 
-  package init(record: SessionRecord) { self.record = record }
+  package init(record: SessionRecord) { boxedRecord = Boxed(record) }
+
+  package var record: SessionRecord {
+    _read { yield boxedRecord.value }
+    _modify { yield &boxedRecord.value }
+  }
 }
 
 /// All sessions, in the order in which they were made.

@@ -288,7 +288,7 @@ extension Core {
       if !isCollected { _ = $0.deliveries.removeAll(of: id) }
       $0.taskCount -= 1
     }
-    tasks[id] = nil
+    tasks.remove(id)
     details[id] = nil
     unreadable.remove(id)
     unreconciled.remove(id)

@@ -42,7 +42,8 @@ package struct TaskTable: Hashable, Sendable {
 
   package var count: Int { ids.count - removed }
 
-  /// The cell of a task. Setting nil removes it; a cell is only set for an id that is there (see ``insert(_:)``).
+  /// The cell of a task, to be changed in its place; one that is not there stays so (see ``insert(_:)``,
+  /// ``remove(_:)``).
   package subscript(id: TaskID) -> TaskCell? {
     get { index(of: id).flatMap { cells[$0] } }
     _modify {
@@ -51,10 +52,15 @@ package struct TaskTable: Hashable, Sendable {
         yield &none
         return
       }
-      let was = cells[index] != nil
+      // Without a look at what was there: each look is a copy, and there are thirty changes to a task's life.
       yield &cells[index]
-      if was && cells[index] == nil { noteRemoval() }
     }
+  }
+
+  package mutating func remove(_ id: TaskID) {
+    guard let index = index(of: id), cells[index] != nil else { return }
+    cells[index] = nil
+    noteRemoval()
   }
 
   /// Notes that the row of a task must be written, `progress` also its second half. True when that is news.

@@ -8,24 +8,25 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
   /// Nil unless the text is an absolute `http` or `https` URL with a host that every reader finds at the same place.
   /// Whoever connects reads the URL anew, so one that can be read in two ways would send secrets to a stranger.
   package init?(url: String) {
-    guard let separator = url.firstRange(of: "://") else { return nil }
-    let scheme = String(url[..<separator.lowerBound]).asciiLowercased
-    guard scheme == "http" || scheme == "https" else { return nil }
-    // RFC 3986 section 3.2. By bytes: a combining mark after a delimiter would make one character of both.
-    let rest = url.utf8[separator.upperBound...]
-    let authority = rest.prefix { $0 != Self.slash && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
-    guard !authority.contains(where: Self.isForbidden) else { return nil }
-    let parts = authority.split(separator: UInt8(ascii: "@"), omittingEmptySubsequences: false)
-    guard parts.count <= 2, let place = parts.last, let (host, digits) = Self.split(place) else { return nil }
-    var port = scheme == "https" ? UInt16(443) : UInt16(80)
-    if !digits.isEmpty {
-      guard digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let number = UInt16(Substring(digits)), number > 0
-      else { return nil }
-      port = number
+    // Each attempt asks several times: one walk over the bytes, and no text is made but the host's.
+    let bytes = url.utf8.span
+    let start: Int
+    if Self.begins(bytes, "https://") {
+      (scheme, start) = ("https", 8)
+    } else if Self.begins(bytes, "http://") {
+      (scheme, start) = ("http", 7)
+    } else {
+      return nil
     }
-    self.scheme = scheme
-    self.host = String(Substring(host)).asciiLowercased
-    self.port = port
+    guard let place = Self.place(bytes, from: start), let hostEnd = Self.endOfHost(bytes, place),
+      let port = Self.port(bytes, hostEnd..<place.upperBound)
+    else { return nil }
+    self.port = port ?? (scheme == "https" ? 443 : 80)
+    let utf8 = url.utf8
+    let first = utf8.index(utf8.startIndex, offsetBy: place.lowerBound)
+    let host = utf8[first..<utf8.index(first, offsetBy: hostEnd - place.lowerBound)]
+    self.host =
+      host.contains { $0 != $0.asciiLowercased } ? String(Substring(host)).asciiLowercased : String(Substring(host))
   }
 
   /// An origin, as ``description`` writes it, that is this machine itself (RFC 6761 section 6.3, RFC 5735 section 3,
@@ -41,26 +42,77 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 
   private static let slash = UInt8(ascii: "/")
 
+  /// Whether the bytes begin with a text of small letters, in whatever case.
+  private static func begins(_ bytes: Span<UInt8>, _ text: String) -> Bool {
+    let wanted = text.utf8.span
+    guard bytes.count >= wanted.count else { return false }
+    for index in wanted.indices where bytes[index].asciiLowercased != wanted[index] { return false }
+    return true
+  }
+
+  /// Where host and port stand (RFC 3986 section 3.2). By bytes: a combining mark after a delimiter would make one
+  /// character of both.
+  private static func place(_ url: Span<UInt8>, from start: Int) -> Range<Int>? {
+    var end = start
+    var at: Int?
+    while end < url.count {
+      let byte = url[end]
+      if byte == slash || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") { break }
+      if isForbidden(byte) { return nil }
+      if byte == UInt8(ascii: "@") {
+        if at != nil { return nil }
+        at = end
+      }
+      end += 1
+    }
+    return (at.map { $0 + 1 } ?? start)..<end
+  }
+
   /// Not in RFC 3986's grammar of an authority, and understood in more than one way: a backslash ends it for browsers
   /// and belongs to it for libcurl.
   private static func isForbidden(_ byte: UInt8) -> Bool {
-    byte <= 0x20 || byte == 0x7F || "\\\"<>^`{|}".utf8.contains(byte)
+    switch byte {
+    case 0...0x20, 0x7F: true
+    case UInt8(ascii: "\\"), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
+      UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
+      true
+    default: false
+    }
   }
 
-  /// Host and digits of the port. A host in percent-encoding is refused: not everybody decodes it.
-  private static func split(_ place: Substring.UTF8View) -> (Substring.UTF8View, Substring.UTF8View)? {
-    let colon = UInt8(ascii: ":")
-    if place.first == UInt8(ascii: "[") {
-      guard let end = place.firstIndex(of: UInt8(ascii: "]")) else { return nil }
-      let host = place[...end]
-      let rest = place[place.index(after: end)...]
-      guard host.count > 2, host.dropFirst().dropLast().allSatisfy(isAddressByte), rest.isEmpty || rest.first == colon
-      else { return nil }
-      return (host, rest.dropFirst())
+  /// Where the host ends. One in percent-encoding is refused: not everybody decodes it.
+  private static func endOfHost(_ url: Span<UInt8>, _ place: Range<Int>) -> Int? {
+    guard let first = place.first else { return nil }
+    var end = first
+    if url[first] == UInt8(ascii: "[") {
+      end += 1
+      while end < place.upperBound, url[end] != UInt8(ascii: "]") {
+        guard isAddressByte(url[end]) else { return nil }
+        end += 1
+      }
+      return end < place.upperBound && end > first + 1 ? end + 1 : nil
     }
-    let host = place.prefix { $0 != colon }
-    guard !host.isEmpty, !host.contains(where: { "[]%".utf8.contains($0) }) else { return nil }
-    return (host, place[host.endIndex...].dropFirst())
+    while end < place.upperBound, url[end] != UInt8(ascii: ":") {
+      switch url[end] {
+      case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "%"): return nil
+      default: end += 1
+      }
+    }
+    return end > first ? end : nil
+  }
+
+  /// What may follow the host: nothing, a colon, or a colon and a number. `.some(nil)`: the scheme's own port.
+  private static func port(_ url: Span<UInt8>, _ rest: Range<Int>) -> UInt16?? {
+    guard let colon = rest.first else { return .some(nil) }
+    guard url[colon] == UInt8(ascii: ":") else { return nil }
+    guard rest.count > 1 else { return .some(nil) }
+    var number = 0
+    for index in rest.dropFirst() {
+      guard case 0x30...0x39 = url[index] else { return nil }
+      number = number * 10 + Int(url[index] - 0x30)
+      guard number <= Int(UInt16.max) else { return nil }
+    }
+    return number > 0 ? .some(UInt16(number)) : nil
   }
 
   private static func isAddressByte(_ byte: UInt8) -> Bool {

@@ -28,9 +28,12 @@ package struct TransferRequest: Hashable, Sendable {
   }
 
   /// RFC 9110 section 9.2.2: repeating the request has the effect of sending it once.
-  package var isIdempotent: Bool { Self.idempotentMethods.contains(method) }
-
-  private static let idempotentMethods: Set<String> = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"]
+  package var isIdempotent: Bool {
+    switch method {
+    case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE": true
+    default: false
+    }
+  }
 }
 
 /// What the server answered: the final header block of one response.

@@ -107,22 +107,23 @@ package struct DeliveryRecord: Hashable, Sendable {
   }
 }
 
-/// One change of the stored state. A tick's changes are one transaction, applied in order.
+/// One change of the stored state. A tick's changes are one transaction, applied in order. (`indirect`: see
+/// ``Effect``.)
 package enum StoreChange: Hashable, Sendable {
-  case putSession(SessionRecord)
+  indirect case putSession(SessionRecord)
   case removeSession(SessionID)
-  case addTask(TaskEntry, TaskDetails)
+  indirect case addTask(TaskEntry, TaskDetails)
   /// `progress` is nil where only the entry changed.
-  case updateTask(TaskEntry, progress: TaskProgress?)
+  indirect case updateTask(TaskEntry, progress: TaskProgress?)
   /// The task's deliveries go with it.
   case removeTask(TaskID)
   /// The task has ended or is gone: its plan has no secrets any more, and no file may hold what they were. A plan whose
   /// row is gone is not put back.
-  case forgetSecrets(TaskID, TaskPlan)
+  indirect case forgetSecrets(TaskID, TaskPlan)
   case addDelivery(DeliveryRecord)
   case removeDelivery(SessionID, DeliveryNumber)
-  case app(AppChange)
-  case addKeptPart(KeptPart)
+  indirect case app(AppChange)
+  indirect case addKeptPart(KeptPart)
   case removeKeptPart(ResumeToken)
 }
 

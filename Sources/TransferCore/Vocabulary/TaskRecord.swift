@@ -164,12 +164,22 @@ package struct TaskProgress: Hashable, Sendable {
 
 /// What is needed of a task beyond its entry; loaded when the task is admitted or shown.
 package struct TaskDetails: Hashable, Sendable {
-  package var plan: TaskPlan
-  package var progress: TaskProgress
+  private var boxedPlan: Boxed<TaskPlan>
+  private var boxedProgress: Boxed<TaskProgress>
 
   package init(plan: TaskPlan, progress: TaskProgress) {
-    self.plan = plan
-    self.progress = progress
+    boxedPlan = Boxed(plan)
+    boxedProgress = Boxed(progress)
+  }
+
+  package var plan: TaskPlan {
+    _read { yield boxedPlan.value }
+    _modify { yield &boxedPlan.value }
+  }
+
+  package var progress: TaskProgress {
+    _read { yield boxedProgress.value }
+    _modify { yield &boxedProgress.value }
   }
 
   /// Something that is to be forgotten when the task has ended.

@@ -20,6 +20,8 @@ final class Scene: Sendable {
     var daemon: Int32?
     var starts = 0
     var connection: DaemonConnection?
+    /// Which connection is the present one: what an earlier one had read already counts no more.
+    var clients = 0
     var session: Int64 = 0
     var latest: [Int64: TaskSnapshot] = [:]
     var states: [Int64: [String]] = [:]
@@ -151,14 +153,19 @@ final class Scene: Sendable {
 
   func close() {
     locked { state in
+      state.clients += 1
       defer { state.connection = nil }; return state.connection
     }?.close()
   }
 
   func connect(attaching: Bool = true) throws {
+    let client = locked { state in
+      state.clients += 1
+      return state.clients
+    }
     let connection = try DaemonConnection.open(
       client: "failure-cases/1", environment: ["FERRY_HOME": home], startsDaemon: false, deadline: .seconds(20)
-    ) { [weak self] in self?.note($0) }
+    ) { [weak self] in self?.note($0, from: client) }
     locked { state in
       state.connection = connection
       state.latest = [:]
@@ -252,8 +259,9 @@ final class Scene: Sendable {
     return unsafe body(&state)
   }
 
-  private func note(_ notification: DaemonNotification) {
+  private func note(_ notification: DaemonNotification, from client: Int) {
     locked { state in
+      guard client == state.clients else { return }
       switch notification {
       case .taskState(let notice): state.note(notice.task)
       case .taskProgress(let notice):
