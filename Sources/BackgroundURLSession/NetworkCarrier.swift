@@ -131,7 +131,7 @@
     func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest) {
       guard let response = RequestTranslation.response(head), let task = run.task,
         let current = task.currentRequest, let url = URL(string: proposed.url)
-      else { return tell(home.keepRedirect) }
+      else { return tell(home.keepResponse) }
       var next = URLRequest(url: url)
       next.httpMethod = proposed.method
       next.timeoutInterval = current.timeoutInterval
@@ -140,8 +140,17 @@
       for field in proposed.headers.fields { next.addValue(field.value, forHTTPHeaderField: field.name) }
       run.asksRedirect(response, Cookies.removed(from: next, of: task.originalRequest)) { answer in
         self.tell { transfer in
-          guard let answer, answer.url != nil else { return self.home.keepRedirect(transfer) }
+          guard let answer, answer.url != nil else { return self.home.keepResponse(transfer) }
           self.home.follow(transfer, RequestTranslation.transfer(answer))
+        }
+      }
+    }
+
+    func transferAsksCredential(_ challenge: Challenge, _ head: ResponseHead?) {
+      run.asksCredential(challenge, head.flatMap(RequestTranslation.response)) { given in
+        self.tell { transfer in
+          guard let given else { return self.home.keepResponse(transfer) }
+          self.home.authorize(transfer, user: given.user, password: given.password)
         }
       }
     }

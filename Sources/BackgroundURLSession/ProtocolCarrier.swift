@@ -120,9 +120,20 @@
       urlProtocolDidFinishLoading(`protocol`)
     }
 
-    /// Challenges are not asked about; the protocol's sender goes on without a credential.
     func urlProtocol(_ protocol: URLProtocol, didReceive challenge: URLAuthenticationChallenge) {
-      challenge.sender?.performDefaultHandling(for: challenge)
+      guard goesOn else { return }
+      run.asks(challenge) { disposition, credential in
+        self.queue.async {
+          guard self.goesOn, let sender = challenge.sender else { return }
+          switch (disposition, credential) {
+          case (.useCredential, let credential?): sender.use(credential, for: challenge)
+          case (.useCredential, nil): sender.continueWithoutCredential(for: challenge)
+          case (.performDefaultHandling, _): sender.performDefaultHandling(for: challenge)
+          case (.cancelAuthenticationChallenge, _): sender.cancel(challenge)
+          case (.rejectProtectionSpace, _): sender.rejectProtectionSpaceAndContinue(with: challenge)
+          }
+        }
+      }
     }
 
     func urlProtocol(_ protocol: URLProtocol, didCancel challenge: URLAuthenticationChallenge) {}

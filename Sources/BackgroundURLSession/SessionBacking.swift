@@ -87,6 +87,14 @@
     let data: (any URLSessionDataDelegate)?
     let download: (any URLSessionDownloadDelegate)?
 
+    /// Of two objects: who is asked about connections, and who about a task.
+    init(session: (any URLSessionDelegate)?, task: (any URLSessionTaskDelegate)?) {
+      self.session = session
+      self.task = task
+      data = task as? any URLSessionDataDelegate
+      download = task as? any URLSessionDownloadDelegate
+    }
+
     init(_ delegate: (any URLSessionDelegate)?) {
       session = delegate
       task = delegate as? any URLSessionTaskDelegate

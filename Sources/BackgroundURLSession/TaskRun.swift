@@ -49,6 +49,8 @@
       /// Bytes that were told of and not yet taken.
       var waiting = 0
       var isHeld = false
+      /// What the program gave for a challenge; it is kept when it has been taken.
+      var unproven: (challenge: PosedChallenge, credential: URLCredential)?
     }
 
     init(session: OrdinarySession, order: TaskOrder) {
@@ -163,6 +165,7 @@
         $0.expectedToReceive = response.expectedContentLength
       }
       post { task, owner, delegates in
+        self.keepProven()
         Cookies.store(of: response, for: task, in: self.session.configuration)
         switch self.order.handler {
         case .bytes(let source): source.respond(response)
@@ -272,11 +275,59 @@
         answer(request)
       }
       post { task, owner, delegates in
+        self.keepProven()
         Cookies.store(of: response, for: task, in: self.session.configuration)
         guard let delegate = delegates.task else { return once(request) }
         delegate.urlSession(
           owner, task: task, willPerformHTTPRedirection: response, newRequest: request, completionHandler: once)
       }
+    }
+
+    // MARK: Challenges
+
+    /// The delegate is asked for a credential; `answer` is called at most once, on any thread, nil: the response that
+    /// asks is the result.
+    /// - Parameter response: nil where there is no connection yet.
+    func asksCredential(
+      _ challenge: Challenge, _ response: HTTPURLResponse?,
+      _ answer: @escaping @Sendable (_ credential: (user: String, password: String)?) -> Void
+    ) {
+      let storage = session.configuration.urlCredentialStorage
+      guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, storage) else { return answer(nil) }
+      post { task, owner, delegates in
+        // The last one was refused, or taken by a proxy before its server.
+        if challenge.previousFailures == 0 { self.keepProven() } else { self.state.withLock { $0.unproven = nil } }
+        posed.put(response, task, owner, self.ofConnection(delegates)) { given in
+          switch given {
+          case .credential(let user, let password, let new):
+            self.state.withLock { $0.unproven = new.map { (posed, $0) } }
+            answer((user, password))
+          case .token, .proceed: answer(nil)
+          case .cancel: task.cancel()
+          }
+        }
+      }
+    }
+
+    /// A challenge of a `URLProtocol`, for its sender to hear of.
+    func asks(
+      _ challenge: URLAuthenticationChallenge,
+      _ answer: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+      post { task, owner, delegates in self.ofConnection(delegates).put(challenge, task, owner, answer) }
+    }
+
+    /// A task's own delegate is not asked about the connection.
+    private func ofConnection(_ delegates: Delegates) -> Delegates {
+      Delegates(session: session.delegate, task: delegates.task)
+    }
+
+    private func keepProven() {
+      let proven = state.withLock { state in
+        defer { state.unproven = nil }
+        return state.unproven
+      }
+      if let proven { proven.challenge.keep(proven.credential) }
     }
 
     // MARK: The end

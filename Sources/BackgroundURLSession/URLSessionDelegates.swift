@@ -16,10 +16,16 @@
     /// The connection asks: Negotiate, NTLM, a client certificate, or a server that is not trusted.
     ///
     /// Not called for the challenges of a task (Basic, Digest, proxies), also where the task's method is not there. The
-    /// task waits, with its bytes, until the handler is called; a later process is asked again.
+    /// task waits, with its bytes, until the handler is called; in background sessions over processes too, of which a
+    /// later one is asked again.
     func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)
+
+    /// As the method with a completion handler, for those who write it `async`. Implement one of the two.
+    func urlSession(
+      _ session: URLSession, didReceive challenge: URLAuthenticationChallenge
+    ) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
 
     /// All messages about the session's finished tasks have been delivered.
     func urlSessionDidFinishEvents(forBackgroundURLSession session: URLSession)
@@ -46,12 +52,19 @@
 
     /// A server or proxy asks for credentials for this task (Basic, Digest).
     ///
-    /// The task waits, with its bytes, until the handler is called; a later process is asked again. Default handling
-    /// takes the credential that the configuration's `urlCredentialStorage` has for the protection space; without one
-    /// the 401 is the task's response. `.cancelAuthenticationChallenge` ends the task with `URLError.cancelled`.
+    /// The task waits, with its bytes, until the handler is called; in background sessions over processes too, of
+    /// which a later one is asked again. Default handling takes the credential that the configuration's
+    /// `urlCredentialStorage` has for the protection space; without one the 401 is the task's response.
+    /// `.cancelAuthenticationChallenge` ends the task with `URLError.cancelled`. Tasks with completion handlers and the
+    /// `async` methods ask too.
     func urlSession(
       _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void)
+
+    /// As the method with a completion handler, for those who write it `async`. Implement one of the two.
+    func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge
+    ) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
 
     /// Never called: background sessions take no streams.
     func urlSession(
@@ -131,12 +144,22 @@
     /// Does nothing.
     public func urlSession(_ session: URLSession, didBecomeInvalidWithError error: (any Error)?) {}
 
-    /// Default handling.
+    /// What the `async` method says.
     public func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
     ) {
-      completionHandler(.performDefaultHandling, nil)
+      Task {
+        let (disposition, credential) = await self.urlSession(session, didReceive: challenge)
+        completionHandler(disposition, credential)
+      }
+    }
+
+    /// Default handling.
+    public func urlSession(
+      _ session: URLSession, didReceive challenge: URLAuthenticationChallenge
+    ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+      (.performDefaultHandling, nil)
     }
 
     /// Does nothing.
@@ -166,12 +189,22 @@
       completionHandler(request)
     }
 
-    /// Default handling.
+    /// What the `async` method says.
     public func urlSession(
       _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
       completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
     ) {
-      completionHandler(.performDefaultHandling, nil)
+      Task {
+        let (disposition, credential) = await self.urlSession(session, task: task, didReceive: challenge)
+        completionHandler(disposition, credential)
+      }
+    }
+
+    /// Default handling.
+    public func urlSession(
+      _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge
+    ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+      (.performDefaultHandling, nil)
     }
 
     /// No stream.

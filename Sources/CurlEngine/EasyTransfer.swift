@@ -26,6 +26,8 @@ final class EasyTransfer {
   private let isPlain: Bool
 
   private var collector = HeaderCollector()
+  /// The verdict wanted no body, and it came to its end all the same.
+  private var discardedWhole = false
   /// The header block is of a 401 or 407 that libcurl may answer by itself with the credential: what follows tells
   /// whether it was the answer.
   private(set) var isProvisional = false
@@ -183,6 +185,14 @@ final class EasyTransfer {
     }
   }
 
+  /// The client decides about this response, and may want it.
+  private var isInQuestion: Bool {
+    switch verdict {
+    case .redirect, .ask: true
+    case nil, .takeWhole, .continueAt, .alreadyComplete, .restart, .retryLater, .reject: false
+    }
+  }
+
   // MARK: Body bytes
 
   /// Takes body bytes. Returns how many, `CURL_WRITEFUNC_PAUSE`, or 0 to break the transfer off.
@@ -196,7 +206,7 @@ final class EasyTransfer {
     }
     if discards {
       received += Int64(bytes.count)
-      if order.keepsRedirectBody, verdict == .redirect {
+      if order.keepsAskedBody, isInQuestion {
         unsafe clientBytes.append(contentsOf: bytes)
         tell()
       }
@@ -394,6 +404,7 @@ final class EasyTransfer {
   // MARK: The end
 
   func end(_ result: CURLcode) -> AttemptEnd {
+    discardedWhole = discards && (result == CURLE_OK || framing.expected == received)
     if let ownFailure { return .failed(ownFailure) }
     switch verdict {
     case .redirect:
@@ -469,6 +480,7 @@ final class EasyTransfer {
     AttemptFacts(
       requestWasSent: requestWasSent, sent: sent, received: received,
       source: upload.map { $0.check ?? .changed } ?? .notApplicable,
-      metrics: times.measure(easy, order, head: head, sent: sent, received: received))
+      metrics: times.measure(easy, order, head: head, sent: sent, received: received),
+      discardedWhole: discardedWhole)
   }
 }

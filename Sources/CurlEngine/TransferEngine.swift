@@ -63,11 +63,15 @@ package struct AttemptFacts: Hashable, Sendable {
   package var source: SourceCheck
   /// Nil when it never went on the wire.
   package var metrics: TransactionMetrics?
+  /// A body that the verdict discards was received to its end.
+  package var discardedWhole: Bool
 
   package init(
-    requestWasSent: Bool, sent: Int64, received: Int64, source: SourceCheck, metrics: TransactionMetrics? = nil
+    requestWasSent: Bool, sent: Int64, received: Int64, source: SourceCheck, metrics: TransactionMetrics? = nil,
+    discardedWhole: Bool = false
   ) {
     self.metrics = metrics
+    self.discardedWhole = discardedWhole
     self.requestWasSent = requestWasSent
     self.sent = sent
     self.received = received

@@ -15,7 +15,8 @@ package final class TransferHome: Sendable {
     case prioritize(LocalTransfer, UInt8)
     case takeMore(LocalTransfer)
     case follow(LocalTransfer, TransferRequest)
-    case keepRedirect(LocalTransfer)
+    case authorize(LocalTransfer, user: String, password: Secret)
+    case keepResponse(LocalTransfer)
     case provide(BodyFeed?, length: Int64?, LocalTransfer)
     case release(LocalTransfer)
     // From workers.
@@ -76,8 +77,12 @@ package final class TransferHome: Sendable {
   /// The listener wants body bytes again.
   package func takeMore(_ transfer: LocalTransfer) { post(.takeMore(transfer)) }
   package func follow(_ transfer: LocalTransfer, _ request: TransferRequest) { post(.follow(transfer, request)) }
-  /// The redirect's own response is the result.
-  package func keepRedirect(_ transfer: LocalTransfer) { post(.keepRedirect(transfer)) }
+  /// The request is sent once more, with what was asked for.
+  package func authorize(_ transfer: LocalTransfer, user: String, password: String) {
+    post(.authorize(transfer, user: user, password: Secret(password)))
+  }
+  /// The response that was asked about is the result; where none came with the question, the transfer fails.
+  package func keepResponse(_ transfer: LocalTransfer) { post(.keepResponse(transfer)) }
   /// Nil: there is no body, and the transfer fails.
   package func provide(_ feed: BodyFeed?, length: Int64?, to transfer: LocalTransfer) {
     post(.provide(feed, length: length, transfer))

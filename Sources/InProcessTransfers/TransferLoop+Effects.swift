@@ -35,9 +35,12 @@ extension TransferLoop {
     case .takeMore(let transfer):
       if let id = transfer.id { letGo(id, .listener) }
     case .follow(let transfer, let request):
-      if let id = transfer.id { works[id]?.redirectBody = [] }
+      if let id = transfer.id { works[id]?.keptBody = [] }
       steer(transfer) { .foreground(.follow($0, request)) }
-    case .keepRedirect(let transfer): keepRedirect(transfer)
+    case .authorize(let transfer, let user, let password):
+      if let id = transfer.id { works[id]?.keptBody = [] }
+      steer(transfer) { .foreground(.authorize($0, user: user, password: password)) }
+    case .keepResponse(let transfer): keepResponse(transfer)
     case .provide(let feed, let length, let transfer): provide(feed, length, transfer)
     case .release(let transfer):
       if let id = transfer.id { forget(id) }
@@ -52,26 +55,30 @@ extension TransferLoop {
     if let id = transfer.id { command(make(id)) }
   }
 
-  private func keepRedirect(_ transfer: LocalTransfer) {
+  private func keepResponse(_ transfer: LocalTransfer) {
     guard let id = transfer.id, let work = works[id] else { return }
-    works[id]?.redirectBody = []
-    works[id]?.isRedirect = false
-    guard let head = core.redirectHead(id) else { return }
+    works[id]?.keptBody = []
+    works[id]?.isInQuestion = false
+    guard let head = core.headInQuestion(id) else { return forgo(id) }
+    if core.asksCredential(id), !work.isKeptWhole { return forgo(id) }
     transfer.listener.transferResponded(head)
     var held: Int64 = 0
     if transfer.draft.kind == .data {
-      if !work.redirectBody.isEmpty { _ = transfer.listener.transferReceived(work.redirectBody) }
+      if !work.keptBody.isEmpty { _ = transfer.listener.transferReceived(work.keptBody) }
     } else {
       do throws(SystemError) {
-        held = try LocalFileCalls.write(work.redirectBody, to: core.managedPath(id, app: app))
+        held = try LocalFileCalls.write(work.keptBody, to: core.managedPath(id, app: app))
       } catch {
         // Finalizing finds fewer bytes than the response had, and says so.
         held = 0
       }
     }
-    transfer.listener.transferProgressed(received: Int64(work.redirectBody.count), sent: 0)
-    command(.foreground(.keepRedirect(id, held: held)))
+    transfer.listener.transferProgressed(received: Int64(work.keptBody.count), sent: 0)
+    command(.foreground(.keepResponse(id, held: held)))
   }
+
+  /// There is no response to keep, or not all of it.
+  private func forgo(_ id: TaskID) { command(.foreground(.keepResponse(id, held: nil))) }
 
   // MARK: Effects
 
@@ -115,6 +122,9 @@ extension TransferLoop {
     case .askRedirect(let id, let head, let request):
       works[id]?.attempt = nil
       works[id]?.transfer.listener.transferAsksRedirect(head, request)
+    case .askCredential(let id, let head, let challenge):
+      works[id]?.attempt = nil
+      works[id]?.transfer.listener.transferAsksCredential(challenge, head)
     case .pause(let attempt):
       if let id = core.taskOnWire(attempt) { hold(id, .suspended) }
     case .unpause(let attempt):

@@ -107,7 +107,7 @@ extension TransferLoop {
     }
     if body == nil, let descriptor = held.source { _ = OwnedDescriptor(adopting: descriptor) }
     works[order.task]?.attempt = order.attempt
-    works[order.task]?.isRedirect = false
+    works[order.task]?.isInQuestion = false
     engine.start(order, part: part, body: body)
     if !work.holds.isEmpty { engine.pause(order.attempt) }
   }

@@ -10,9 +10,11 @@ final class TransferLoop {
     var transfer: LocalTransfer
     var attempt: AttemptID?
     var holds: Holds = []
-    /// The verdict on the present response was a redirect: its body is kept aside.
-    var isRedirect = false
-    var redirectBody: [UInt8] = []
+    /// The program decides about the present response: its body is kept aside.
+    var isInQuestion = false
+    var keptBody: [UInt8] = []
+    /// It came to its end.
+    var isKeptWhole = false
     /// The feed was given to an attempt, and cannot begin again.
     var isFeedUsed = false
     /// What the program provided for the next attempt.
@@ -167,7 +169,7 @@ final class TransferLoop {
       let task = core.taskOnWire(attempt)
       handle(.responded(attempt, head, verdict))
       guard let task, let work = works[task] else { return }
-      works[task]?.isRedirect = verdict == .redirect
+      works[task]?.isInQuestion = verdict.isForClient
       if verdict.takesBody { work.transfer.listener.transferResponded(head) }
     case .progressed(let attempt, let held, let sent):
       let task = core.taskOnWire(attempt)
@@ -176,7 +178,10 @@ final class TransferLoop {
     case .received(let attempt, let bytes): pass(bytes, of: attempt)
     case .synced(let attempt, let offset): handle(.synced(attempt, offset: offset))
     case .ended(let attempt, let end, let facts):
-      if let task = core.taskOnWire(attempt) { works[task]?.attempt = nil }
+      if let task = core.taskOnWire(attempt) {
+        works[task]?.attempt = nil
+        works[task]?.isKeptWhole = facts.discardedWhole
+      }
       if let metrics = facts.metrics { handle(.measured(attempt, metrics)) }
       handle(.ended(attempt, blamingNetwork(end), requestWasSent: facts.requestWasSent))
     }
@@ -192,8 +197,8 @@ final class TransferLoop {
 
   private func pass(_ bytes: [UInt8], of attempt: AttemptID) {
     guard let task = core.taskOnWire(attempt), let work = works[task] else { return }
-    if work.isRedirect {
-      works[task]?.redirectBody += bytes
+    if work.isInQuestion {
+      works[task]?.keptBody += bytes
     } else if !work.transfer.listener.transferReceived(bytes) {
       hold(task, .listener)
     }
@@ -227,6 +232,16 @@ final class TransferLoop {
         .removeKeptPart, .app:
         break
       }
+    }
+  }
+}
+
+extension ResponseVerdict {
+  /// The program says what becomes of the response.
+  fileprivate var isForClient: Bool {
+    switch self {
+    case .redirect, .ask: true
+    case .takeWhole, .continueAt, .alreadyComplete, .restart, .retryLater, .reject: false
     }
   }
 }

@@ -332,8 +332,8 @@ package struct Timer: Hashable, Comparable, Sendable {
 package struct ActiveTask: Hashable, Sendable {
   package enum Phase: Hashable, Sendable {
     case loading, opening, onTheWire
-    /// The attempt ended in a redirect about which the client decides.
-    case redirecting
+    /// The attempt is over: the client of a foreground session decides about a redirect, or about a challenge.
+    case deciding
   }
 
   package var phase: Phase
@@ -341,6 +341,12 @@ package struct ActiveTask: Hashable, Sendable {
   /// This hop's request, without the fields that one attempt adds.
   package var request: TransferRequest?
   package var hops = 0
+  /// This attempt follows a redirect.
+  package var cameByRedirect = false
+  /// What the client decides about, where it is no redirect.
+  package var challenge: PendingChallenge?
+  /// What the client gave a credential for, last.
+  package var answered: Challenge?
   /// What this attempt asked to continue.
   package var resume: ResumePoint?
   package var verdict: ResponseVerdict?
@@ -359,6 +365,13 @@ package struct ActiveTask: Hashable, Sendable {
   package var roomBytes: Int64?
   /// Suspended without leaving the wire; it holds no slot.
   package var isPaused = false
+}
+
+/// A challenge before the client of a foreground session.
+package struct PendingChallenge: Hashable, Sendable {
+  package var challenge: Challenge
+  /// How the task ends where nothing is said to the challenge and no response came with it.
+  package var failure: TransferFailure
 }
 
 /// A batch whose sources and destinations are being looked at.

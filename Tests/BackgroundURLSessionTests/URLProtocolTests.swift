@@ -50,6 +50,41 @@ private final class Latecomer: Stub, @unchecked Sendable {
   }
 }
 
+/// What a stub asked is answered to.
+private final class Sender: NSObject, URLAuthenticationChallengeSender, Sendable {
+  private let stub: Stub
+  init(_ stub: Stub) { self.stub = stub }
+
+  private func finish(_ text: String) {
+    stub.respond()
+    stub.send(text)
+    stub.finish()
+  }
+  func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {
+    finish("use \(credential.user ?? "") \(credential.password ?? "")")
+  }
+  func continueWithoutCredential(for challenge: URLAuthenticationChallenge) { finish("without") }
+  func cancel(_ challenge: URLAuthenticationChallenge) { stub.fail(URLError(.userCancelledAuthentication)) }
+  func performDefaultHandling(for challenge: URLAuthenticationChallenge) { finish("default") }
+  func rejectProtectionSpaceAndContinue(with challenge: URLAuthenticationChallenge) { finish("reject") }
+}
+
+/// Answers every challenge of a task in one way, and those of the connection in none.
+private final class Doorman: NSObject, URLSessionTaskDelegate, Sendable {
+  private let disposition: URLSession.AuthChallengeDisposition
+  private let credential: URLCredential?
+  init(_ disposition: URLSession.AuthChallengeDisposition, _ credential: URLCredential? = nil) {
+    self.disposition = disposition
+    self.credential = credential
+  }
+  func urlSession(
+    _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
+    completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+  ) {
+    completionHandler(disposition, credential)
+  }
+}
+
 @Suite("URLProtocol in ordinary sessions", .timeLimit(.minutes(1)))
 struct URLProtocolTests {
   private func configuration(_ classes: [AnyClass] = [Stub.self]) -> URLSessionConfiguration {
@@ -136,6 +171,32 @@ struct URLProtocolTests {
     let (kept, _) = try await session().download(from: url("download.test"))
     #expect(try String(contentsOf: kept, encoding: .utf8) == "abcdef")
     try FileManager.default.removeItem(at: kept)
+  }
+
+  @Test("a stub's challenge is put before the delegate, and its sender hears the answer")
+  func challenges() async throws {
+    Stub.play("challenge.test") { stub in
+      let isTrust = stub.request.url?.path == "/trust"
+      let space = URLProtectionSpace(
+        host: "challenge.test", port: 443, protocol: "https", realm: "area",
+        authenticationMethod: isTrust ? "NSURLAuthenticationMethodServerTrust" : NSURLAuthenticationMethodHTTPBasic)
+      let challenge = URLAuthenticationChallenge(
+        protectionSpace: space, proposedCredential: nil, previousFailureCount: 0, failureResponse: nil, error: nil,
+        sender: Sender(stub))
+      stub.client?.urlProtocol(stub, didReceive: challenge)
+    }
+    func answer(_ doorman: Doorman?, _ path: String = "/") async -> Answer<Data> {
+      await session(doorman).dataAnswer(URLRequest(url: url("challenge.test", path)))
+    }
+    let ann = URLCredential(user: "ann", password: "secret", persistence: .none)
+    #expect(await answer(Doorman(.useCredential, ann)).value == Data("use ann secret".utf8))
+    #expect(await answer(Doorman(.useCredential)).value == Data("without".utf8))
+    #expect(await answer(Doorman(.rejectProtectionSpace)).value == Data("reject".utf8))
+    #expect(await answer(Doorman(.performDefaultHandling)).value == Data("default".utf8))
+    #expect(await answer(Doorman(.cancelAuthenticationChallenge)).error?.code == .userCancelledAuthentication)
+    #expect(await answer(nil).value == Data("default".utf8))
+    // What is the session's matter does not come to the task's method.
+    #expect(await answer(Doorman(.useCredential, ann), "/trust").value == Data("default".utf8))
   }
 
   @Test("the stub's error comes out, whatever it is")

@@ -21,6 +21,7 @@ private final class Listener: TransferListener {
   func transferProgressed(received: Int64, sent: Int64) {}
   func transferResumed(at offset: Int64, of total: Int64?) {}
   func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest) {}
+  func transferAsksCredential(_ challenge: Challenge, _ head: ResponseHead?) {}
   func transferNeedsBody() {}
   func transferAwaitsConnectivity() { waits.yield() }
   func transferEnded(_ ending: LocalEnding, _ metrics: MetricsLog) { ends.yield(ending) }

@@ -59,7 +59,7 @@ struct ModelShell: Hashable {
         case .opening: opening.filter { $0 == work.attempt }.count == 1
         case .onTheWire: wires.filter { $0.order.attempt == work.attempt }.count == 1
         // Its client decides.
-        case .redirecting: true
+        case .deciding: true
         }
       if !isOwed { found.append("Task \(id) waits in phase \(work.phase) for what nobody does.") }
     }

@@ -84,6 +84,18 @@ import Testing
     if case .ask = verdict { #expect(asks) } else { #expect(!asks, "\(verdict)") }
   }
 
+  @Test func whoWaitsIsNotAskedWhatHasNoWordForIt() {
+    let resume = ResumePoint(validator: .entityTag("\"a\""), offset: 5, total: 10)
+    for (status, field, asks) in [(401, "Basic", true), (401, "Bearer", false), (403, "Basic", false)] {
+      for point in [resume, nil] {
+        let context = JudgementContext(
+          kind: .download, statusRule: .any, resume: point, now: WallInstant(milliseconds: 0), asking: .knownSchemes)
+        let verdict = ResponseTable.judge(Self.head(status, [("WWW-Authenticate", field)]), context)
+        if case .ask = verdict { #expect(asks) } else { #expect(!asks && verdict == .takeWhole) }
+      }
+    }
+  }
+
   @Test(arguments: [401, 403, 407], [AskRule.never, .whenResuming, .always])
   func aResumptionAlwaysAsksUnlessTheAppDeclined(status: Int, rule: AskRule) {
     let resume = ResumePoint(validator: .entityTag("\"a\""), offset: 5, total: 10)
@@ -364,6 +376,92 @@ import Testing
       _ = Self.answer(&bench, id, .tls(TLSSettings(authorityFile: "/ca.pem")))
       #expect(bench.openFiles(id)?.tls.authorityFile == "/ca.pem")
     }
+  }
+
+  // MARK: Programs that wait
+
+  /// A task of a foreground session, with its files open.
+  private static func foreground(_ bench: inout Bench, _ draft: TaskDraft = .download()) throws -> TaskID {
+    let opened = bench.command(
+      .foreground(
+        .open(SessionKey(app: "app", identifier: "f"), network: NetworkSettings(), waitsForConnectivity: false)))
+    guard case .sessionOpened(let session, _, _)? = opened else { throw Missing() }
+    let id = try present(bench.add(draft.with { $0.statusRule = .any }, to: session))
+    #expect(bench.openFiles(id)?.judgement.asking == .knownSchemes)
+    return id
+  }
+
+  /// The attempt's answer asks; returns what the client hears.
+  private static func refuseInForeground(_ bench: inout Bench, _ id: TaskID) throws -> Challenge {
+    let failure = TransferFailure(.credentialsRequired, .permanent, domain: "http", number: 401, detail: "no")
+    bench.respond(id, head(401, [basic]), .ask(failure))
+    let effects = bench.handle(.ended(bench.attempt(id), .discarded, requestWasSent: true))
+    for effect in effects {
+      if case .foreground(.askCredential(id, let head, let challenge)) = effect {
+        #expect(head?.status == 401)
+        return challenge
+      }
+    }
+    throw Missing()
+  }
+
+  @Test func aProgramThatWaitsIsAskedWhereTheAttemptStands() throws {
+    var bench = Bench()
+    let id = try Self.foreground(&bench)
+    let first = bench.attempt(id)
+    #expect(try Self.refuseInForeground(&bench, id).previousFailures == 0)
+    // It keeps its slot, and nothing reaches the attempt that is over.
+    #expect(bench.core.active[id]?.phase == .deciding && bench.core.runningCount == 1)
+    #expect(bench.core.taskOnWire(first) == nil && bench.core.violations() == [])
+    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    let next = try Self.present(bench.openFiles(id))
+    #expect(next.attempt != first && next.credential?.user == "ann" && next.credential?.method == .basic)
+    #expect(try Self.refuseInForeground(&bench, id).previousFailures == 1)
+    #expect(bench.core.residentDetails(id)?.progress.access?.credential == nil)
+    bench.command(.foreground(.keepResponse(id, held: 7)))
+    #expect(bench.state(id) == .finalizing && bench.core.runningCount == 0)
+    #expect(bench.core.residentDetails(id)?.progress.response?.status == 401)
+  }
+
+  @Test func anAnswerThatDidNotComeWholeIsAskedForOnceMore() throws {
+    var bench = Bench()
+    let id = try Self.foreground(&bench)
+    _ = try Self.refuseInForeground(&bench, id)
+    bench.command(.foreground(.keepResponse(id, held: nil)))
+    #expect(try Self.present(bench.openFiles(id)).judgement.asking == .never)
+    #expect(bench.core.violations() == [])
+  }
+
+  @Test func whereNoConnectionCouldBeMadeDecliningIsTheEnd() throws {
+    var bench = Bench()
+    let id = try Self.foreground(&bench)
+    let failure = TransferFailure(.certificateUntrusted, .permanent, detail: "no")
+    let effects = bench.handle(.ended(bench.attempt(id), .failed(failure), requestWasSent: false))
+    let challenge = Challenge(method: .serverTrust, origin: "http://host.test:80")
+    #expect(effects.contains(.foreground(.askCredential(id, nil, challenge))))
+    bench.command(.foreground(.keepResponse(id, held: nil)))
+    #expect(bench.state(id) == .finished(.failed))
+    #expect(bench.core.residentDetails(id)?.progress.failure?.code == .certificateUntrusted)
+  }
+
+  @Test func aTaskCanBeCancelledOrSuspendedWhileItsProgramDecides() throws {
+    var bench = Bench()
+    let id = try Self.foreground(&bench)
+    _ = try Self.refuseInForeground(&bench, id)
+    bench.command(.suspend([id]))
+    #expect(bench.core.runningCount == 0 && bench.core.violations() == [])
+    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    bench.openFiles(id)
+    #expect(bench.effects.contains(.foreground(.pause(bench.attempt(id)))))
+    bench.command(.resume([id]))
+    #expect(bench.core.runningCount == 1)
+    _ = try Self.refuseInForeground(&bench, id)
+    bench.command(.cancel([id], producesResumeData: false))
+    #expect(bench.state(id) == .finished(.cancelled) && bench.core.runningCount == 0)
+    // Too late.
+    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    bench.command(.foreground(.keepResponse(id, held: nil)))
+    #expect(bench.state(id) == .finished(.cancelled) && bench.core.violations() == [])
   }
 
   @Test func nothingSecretIsPrinted() {

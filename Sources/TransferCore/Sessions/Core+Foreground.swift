@@ -13,14 +13,20 @@ package enum ForegroundCommand: Hashable, Sendable {
   case open(SessionKey, network: NetworkSettings, waitsForConnectivity: Bool)
   /// The answer to ``ForegroundEffect/askRedirect(_:_:_:)``: the request to go on with.
   case follow(TaskID, TransferRequest)
-  /// The other answer: the redirect's own response is the result, `held` bytes of its body are in the part file.
-  case keepRedirect(TaskID, held: Int64)
+  /// An answer to ``ForegroundEffect/askCredential(_:_:_:)``.
+  case authorize(TaskID, user: String, password: Secret)
+  /// The other answer to both: the response that was asked about is the result, `held` bytes of its body are in the
+  /// part file. Nil: there is none, and the task fails; or it asks for a credential and did not come to its end, so
+  /// that it is asked for again, and what comes then is the result.
+  case keepResponse(TaskID, held: Int64?)
 }
 
 /// What a shell with foreground sessions does beside the rest.
 package enum ForegroundEffect: Hashable, Sendable {
   /// The client decides about a redirect: the response, and the request that would follow it.
   case askRedirect(TaskID, ResponseHead, TransferRequest)
+  /// The client is asked for a credential; no response came with the question where a connection could not be made.
+  case askCredential(TaskID, ResponseHead?, Challenge)
   /// Stop receiving: the task was suspended, and keeps its connection.
   case pause(AttemptID)
   case unpause(AttemptID)
@@ -43,10 +49,13 @@ extension Core {
       sessions.insert(cell, isStored: true)
       effects.append(.reply(token, .sessionOpened(lastSessionID, nextTaskNumber: 1, isNew: true)))
     case .follow(let id, let request):
-      if let work = redirecting(id) { follow(request, id, work, now) }
+      if let work = deciding(id), work.challenge == nil { follow(request, id, work, now) }
       effects.append(.reply(token, .done))
-    case .keepRedirect(let id, let held):
-      if redirecting(id) != nil { keepRedirect(id, held: max(0, held), now) }
+    case .authorize(let id, let user, let password):
+      authorize(id, user: user, password: password)
+      effects.append(.reply(token, .done))
+    case .keepResponse(let id, let held):
+      keepResponse(id, held: held, now)
       effects.append(.reply(token, .done))
     }
   }
@@ -65,19 +74,22 @@ extension Core {
     }
   }
 
-  // MARK: Redirects
+  // MARK: What the client decides
 
-  /// The redirect about which the client of a task decides.
-  package func redirectHead(_ id: TaskID) -> ResponseHead? { redirecting(id)?.head }
+  /// The response about which the client of a task decides.
+  package func headInQuestion(_ id: TaskID) -> ResponseHead? { deciding(id)?.head }
 
-  private func redirecting(_ id: TaskID) -> ActiveTask? {
-    guard let work = active[id], work.phase == .redirecting else { return nil }
+  /// It is one that asks for a credential.
+  package func asksCredential(_ id: TaskID) -> Bool { deciding(id)?.challenge != nil }
+
+  func deciding(_ id: TaskID) -> ActiveTask? {
+    guard let work = active[id], work.phase == .deciding else { return nil }
     return work
   }
 
   /// The attempt is over; the task keeps its slot while its client decides.
   mutating func askRedirect(_ id: TaskID, _ work: ActiveTask, _ head: ResponseHead, _ next: TransferRequest) {
-    active[id]?.phase = .redirecting
+    active[id]?.phase = .deciding
     effects.append(.foreground(.askRedirect(id, head, next)))
   }
 
@@ -90,15 +102,28 @@ extension Core {
         .unsupportedURL, .permanent, detail: "The redirect leads to something that is no http or https URL.")
       return finish(id, .failed(failure), now)
     }
+    // The credential was taken; what the next place refuses is counted anew.
+    if details[id]?.progress.access != nil { details[id]?.progress.access?.failures = 0 }
     hop(id, work, request)
   }
 
-  private mutating func keepRedirect(_ id: TaskID, held: Int64, _ now: ClockReading) {
-    guard let kind = tasks[id]?.entry.kind, let head = active[id]?.head else { return }
+  private mutating func keepResponse(_ id: TaskID, held: Int64?, _ now: ClockReading) {
+    guard let work = deciding(id), let kind = tasks[id]?.entry.kind, let request = work.request else { return }
+    guard let head = work.head else {
+      leaveWireAfterEnd(id)
+      if let failure = work.challenge?.failure { finish(id, .failed(failure), now) }
+      return
+    }
+    guard let held else {
+      declineChallenges(id)
+      return hop(id, work, request, isRedirect: false)
+    }
     leaveWireAfterEnd(id)
+    // What was kept to go on from made room for it.
+    details[id]?.progress.resumePoint = nil
     details[id]?.progress.response = head
     if kind == .data { return finish(id, .succeeded, now) }
-    finalize(id, held: held, encoding: head.contentEncodingToUndo, now)
+    finalize(id, held: max(0, held), encoding: head.contentEncodingToUndo, now)
   }
 
   // MARK: Suspension

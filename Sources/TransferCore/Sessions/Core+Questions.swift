@@ -28,8 +28,8 @@ extension Core {
 
   /// Whether this attempt's answer may become a question.
   func askRule(_ held: TaskDetails, _ session: SessionRecord) -> AskRule {
-    // The program itself waits for the answer, whatever it is; nobody would hear a question.
-    if session.conduct.isForeground || held.progress.access?.declines == true { return .never }
+    if held.progress.access?.declines == true { return .never }
+    if session.conduct.isForeground { return .knownSchemes }
     return held.plan.answersChallenges ?? session.answersChallenges ? .always : .whenResuming
   }
 
@@ -62,6 +62,17 @@ extension Core {
         + "sent again with them it could act twice."
       return finish(id, .failed(last), now)
     }
+    let challenge = challenge(in: head, to: request, of: id, held, session)
+    let question =
+      head.status == 403
+      ? Question.freshRequest(status: 403, previousFailures: challenge.previousFailures) : .challenge(challenge)
+    ask(question, failure, of: id, now)
+  }
+
+  /// What an answer of 401, 403 or 407 asks for; counts what was refused by it.
+  private mutating func challenge(
+    in head: ResponseHead, to request: TransferRequest, of id: TaskID, _ held: TaskDetails, _ session: SessionRecord
+  ) -> Challenge {
     let shown = attemptAccess(held, request, session)
     let isProxy = head.status == 407
     let wasRefused =
@@ -71,22 +82,24 @@ extension Core {
       AuthenticateField.parse(head.headers.values(isProxy ? "Proxy-Authenticate" : "WWW-Authenticate")))
     let scheme = Origin(url: request.url)?.scheme ?? ""
     let origin = isProxy ? session.network.proxyOrigin(for: scheme) : Origin(url: request.url)?.description
-    let question =
-      head.status == 403
-      ? Question.freshRequest(status: 403, previousFailures: failures)
-      : .challenge(
-        Challenge(
-          method: offered.method, isProxy: isProxy, origin: origin ?? "", realm: offered.realm,
-          previousFailures: failures))
-    ask(question, failure, of: id, now)
+    return Challenge(
+      method: offered.method, isProxy: isProxy, origin: origin ?? "", realm: offered.realm, previousFailures: failures)
   }
 
   /// The attempt failed before there was an answer, in a way that the app may know a remedy for.
   mutating func ask(about failure: TransferFailure, of id: TaskID, _ work: ActiveTask, _ now: ClockReading) -> Bool {
-    guard mayBeginAgain(id, work), let request = work.request, let held = details[id], work.head == nil,
+    guard mayBeginAgain(id, work), let held = details[id],
       let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }), askRule(held, session) == .always,
-      let origin = Origin(url: request.url)
+      let challenge = challenge(about: failure, of: id, work, held, session)
     else { return false }
+    ask(.challenge(challenge), failure, of: id, now)
+    return true
+  }
+
+  private mutating func challenge(
+    about failure: TransferFailure, of id: TaskID, _ work: ActiveTask, _ held: TaskDetails, _ session: SessionRecord
+  ) -> Challenge? {
+    guard let request = work.request, work.head == nil, let origin = Origin(url: request.url) else { return nil }
     var challenge = Challenge(method: .unknown, origin: origin.description)
     switch failure.code {
     case .proxyCredentialsRequired:
@@ -100,15 +113,56 @@ extension Core {
     case .certificateUntrusted:
       challenge.method = .serverTrust
       challenge.previousFailures = countRefusal(id, held.progress.access?.tls != nil, isProxy: false)
-    default: return false
+    default: return nil
     }
-    ask(.challenge(challenge), failure, of: id, now)
+    return challenge
+  }
+
+  // MARK: Asking a program that waits
+
+  /// The client of a foreground session is asked where the attempt stands, with its slot kept: what it says goes for
+  /// this hop. False: there is nothing to ask, or nobody.
+  mutating func askClient(about failure: TransferFailure, of id: TaskID, _ work: ActiveTask) -> Bool {
+    guard let held = details[id], let request = work.request,
+      let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }), session.conduct.isForeground
+    else { return false }
+    let found =
+      switch work.verdict {
+      case .ask?: work.head.map { challenge(in: $0, to: request, of: id, held, session) }
+      default: challenge(about: failure, of: id, work, held, session)
+      }
+    guard var found else { return false }
+    // Another realm of the same server has refused nothing that was meant for it.
+    if let answered = work.answered, answered.realm != found.realm { found.previousFailures = 0 }
+    active[id]?.phase = .deciding
+    active[id]?.challenge = PendingChallenge(challenge: found, failure: failure)
+    effects.append(.foreground(.askCredential(id, work.head, found)))
     return true
+  }
+
+  /// The client gave what was asked for: the same hop once more.
+  mutating func authorize(_ id: TaskID, user: String, password: Secret) {
+    guard var work = deciding(id), let request = work.request, let pending = work.challenge else { return }
+    work.answered = pending.challenge
+    keep(user, password, for: pending.challenge, of: id)
+    hop(id, work, request, isRedirect: false)
+  }
+
+  private mutating func keep(_ user: String, _ password: Secret, for challenge: Challenge, of id: TaskID) {
+    let credential = TransferCredential(
+      user: user, password: password, method: challenge.method, origin: challenge.origin)
+    changeAccess(id) { access in
+      if challenge.isProxy { access.proxyCredential = credential } else { access.credential = credential }
+    }
   }
 
   /// A credential that was refused is not sent again.
   private mutating func countRefusal(_ id: TaskID, _ wasRefused: Bool, isProxy: Bool) -> Int {
-    guard wasRefused else { return details[id]?.progress.access?.failures ?? 0 }
+    guard wasRefused else {
+      // Nothing was shown to this place, so that it has refused nothing.
+      if details[id]?.progress.access != nil { details[id]?.progress.access?.failures = 0 }
+      return 0
+    }
     if isProxy {
       details[id]?.progress.access?.proxyCredential = nil
     } else {
@@ -198,11 +252,7 @@ extension Core {
     case .proceed: return decline(id, question, held, now)
     case .credential(let user, let password):
       guard case .challenge(let challenge) = question else { return }
-      let credential = TransferCredential(
-        user: user, password: password, method: challenge.method, origin: challenge.origin)
-      changeAccess(id) { access in
-        if challenge.isProxy { access.proxyCredential = credential } else { access.credential = credential }
-      }
+      keep(user, password, for: challenge, of: id)
     case .tls(let settings):
       changeAccess(id) { $0.tls = ($0.tls ?? TLSSettings()).overridden(by: settings) }
     case .request(let change):
@@ -248,13 +298,14 @@ extension Core {
           .credentialsRequired, .permanent, detail: "The server wants credentials, and none were given.")
       return finish(id, .failed(failure), now)
     }
-    if question != .delayedRequest {
-      var access = held.progress.access ?? TaskAccess()
-      access.declines = true
-      details[id]?.progress.access = access
-      touch(id, progress: true)
-    }
+    if question != .delayedRequest { declineChallenges(id) }
     goOn(id, now)
+  }
+
+  /// What the server says without a credential is an answer like any other.
+  mutating func declineChallenges(_ id: TaskID) {
+    changeAccess(id) { _ in }
+    details[id]?.progress.access?.declines = true
   }
 
   /// The task goes to another host from now on, and is counted there.

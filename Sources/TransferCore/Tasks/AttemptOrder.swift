@@ -18,8 +18,9 @@ package struct AttemptOrder: Hashable, Sendable {
   package var keepsResumePoint: Bool
   /// The body's Content-Encoding is undone on its way to the client.
   package var decodesContent: Bool
-  /// The client may want the redirect's own response: a little of its body is told too (`ResponseSink.client`).
-  package var keepsRedirectBody: Bool
+  /// The client may want the response of a redirect, or one that asks for credentials: a little of its body is told too
+  /// (`ResponseSink.client`).
+  package var keepsAskedBody: Bool
   /// For this hop's origin only.
   package var credential: TransferCredential?
   package var proxyCredential: TransferCredential?
@@ -28,7 +29,7 @@ package struct AttemptOrder: Hashable, Sendable {
   package init(
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
     sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
-    keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsRedirectBody: Bool = false,
+    keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsAskedBody: Bool = false,
     credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil,
     tls: TLSSettings = TLSSettings()
   ) {
@@ -43,7 +44,7 @@ package struct AttemptOrder: Hashable, Sendable {
     self.needsFreshConnection = needsFreshConnection
     self.keepsResumePoint = keepsResumePoint
     self.decodesContent = decodesContent
-    self.keepsRedirectBody = keepsRedirectBody
+    self.keepsAskedBody = keepsAskedBody
     self.credential = credential
     self.proxyCredential = proxyCredential
     self.tls = tls
@@ -100,6 +101,8 @@ package enum AskRule: Hashable, Sendable {
   case never
   /// Nobody said that the app can be asked, and what is held is worth a question.
   case whenResuming
+  /// A program waits for the answer: it is asked what URLSession makes a challenge of, and hears of all else.
+  case knownSchemes
   case always
 }
 

@@ -155,7 +155,7 @@ extension Core {
         asking: askRule(held, session)),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
       keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
-      decodesContent: decodes, keepsRedirectBody: isForeground, credential: access.credential,
+      decodesContent: decodes, keepsAskedBody: isForeground, credential: access.credential,
       proxyCredential: access.proxyCredential, tls: access.tls)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
     if work.isPaused { effects.append(.foreground(.pause(attempt))) }
@@ -221,7 +221,7 @@ extension Core {
   }
 
   func owner(_ attempt: AttemptID) -> TaskID? {
-    guard let id = attemptOwners[attempt], let work = active[id], work.attempt == attempt, work.phase != .redirecting
+    guard let id = attemptOwners[attempt], let work = active[id], work.attempt == attempt, work.phase != .deciding
     else { return nil }
     return id
   }
@@ -330,7 +330,7 @@ extension Core {
   mutating func note(_ metrics: TransactionMetrics, _ attempt: AttemptID) {
     guard let id = owner(attempt) else { return dropStale() }
     details[id]?.progress.metrics.append(metrics)
-    if active[id].map({ $0.hops > 0 }) == true { details[id]?.progress.metrics.redirects += 1 }
+    if active[id]?.cameByRedirect == true { details[id]?.progress.metrics.redirects += 1 }
   }
 
   mutating func end(_ attempt: AttemptID, _ end: AttemptEnd, _ requestWasSent: Bool, _ now: ClockReading) {
@@ -352,6 +352,7 @@ extension Core {
       follow(location, id, work, request, status, now)
       stopIfBlocked(id, now)
     case .discarded:
+      if case .ask(let failure)? = work.verdict, askClient(about: failure, of: id, work) { return }
       leaveWireAfterEnd(id)
       if case .retryLater(let failure)? = work.verdict, let last = lastWord(failure, id, work, cell) {
         return finish(id, .failed(last), now)
@@ -359,6 +360,7 @@ extension Core {
       settle(work, of: id, now)
     case .failed(let failure):
       if work.madeProgress { tasks[id]?.entry.failures = 0 }
+      if askClient(about: failure, of: id, work) { return }
       leaveWireAfterEnd(id)
       if Self.isUnreachable(failure), !work.madeProgress, work.head == nil, !isForeground(cell.entry.session) {
         admission.noteUnreachable(cell.lane, at: now.boot, random: random.next())
@@ -473,14 +475,16 @@ extension Core {
     hop(id, work, next)
   }
 
-  /// Goes on with the request that a redirect led to.
-  mutating func hop(_ id: TaskID, _ work: ActiveTask, _ request: TransferRequest) {
+  /// Goes on with the request that a redirect led to, or with the same one and what its server asked for.
+  mutating func hop(_ id: TaskID, _ work: ActiveTask, _ request: TransferRequest, isRedirect: Bool = true) {
     lastAttempt.rawValue += 1
     var next = work
     attemptOwners[work.attempt] = nil
     attemptOwners[lastAttempt] = id
     next.attempt = lastAttempt
-    next.hops += 1
+    next.hops += isRedirect ? 1 : 0
+    next.cameByRedirect = isRedirect
+    next.challenge = nil
     next.verdict = nil
     next.head = nil
     next.awaitsFirstByte = false

@@ -40,8 +40,10 @@ package enum ResponseTable {
     // RFC 9110 section 15.5.13: our precondition failed, so the representation is another one.
     case 412: return .restart(reason: "The server's precondition failed (412).")
     case 401, 403, 407:
-      if context.asking == .never { return judgeFailureStatus(head, context, isResumption: false) }
-      return .ask(refusal(head, .credentialsRequired))
+      switch context.asking {
+      case .never, .knownSchemes: return judgeFailureStatus(head, context, isResumption: false)
+      case .whenResuming, .always: return .ask(refusal(head, .credentialsRequired))
+      }
     default: return judgeFailureStatus(head, context, isResumption: true)
     }
   }
@@ -95,7 +97,8 @@ package enum ResponseTable {
   private static func judgeFailureStatus(
     _ head: ResponseHead, _ context: JudgementContext, isResumption: Bool
   ) -> ResponseVerdict {
-    if context.asking == .always, isAskable(head, context) { return .ask(refusal(head, .credentialsRequired)) }
+    let asks = context.asking == .always || context.asking == .knownSchemes
+    if asks, isAskable(head, context) { return .ask(refusal(head, .credentialsRequired)) }
     let isTransient = [408, 425, 429, 500, 502, 503, 504].contains(head.status)
     switch context.statusRule {
     case .any:

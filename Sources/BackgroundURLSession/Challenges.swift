@@ -1,0 +1,197 @@
+#if !canImport(Darwin)
+  internal import Foundation
+  internal import FoundationNetworking
+  internal import TransferCore
+  internal import WireProtocol
+
+  /// A challenge on its way to the program and back, for either kind of session.
+  ///
+  /// Apple's NSURLSession.h: a task's credentials are asked of the task delegate, what concerns the whole connection of
+  /// the session's. One does not stand in for the other; where the method is not there, the default handling decides.
+  struct PosedChallenge: Sendable {
+    let challenge: Challenge
+    let space: URLProtectionSpace
+    private let storage: URLCredentialStorage?
+    /// User and password of the task's own URL, where they are meant for the place that asks.
+    private let urlCredential: URLCredential?
+
+    /// Nil for an origin that cannot be read.
+    init?(_ challenge: Challenge, of url: URL?, _ storage: URLCredentialStorage?) {
+      guard let space = ChallengeTranslation.space(of: challenge) else { return nil }
+      self.challenge = challenge
+      self.space = space
+      self.storage = storage
+      urlCredential = Self.credential(in: url, for: challenge)
+    }
+
+    /// Basic is shown with the first request already: a server that asks for it has refused it.
+    private static func credential(in url: URL?, for challenge: Challenge) -> URLCredential? {
+      guard challenge.method == .digest, !challenge.isProxy, let url,
+        Origin(url: url.absoluteString)?.description == challenge.origin, let user = url.user(percentEncoded: false),
+        let password = url.password(percentEncoded: false)
+      else { return nil }
+      return URLCredential(user: user, password: password, persistence: .none)
+    }
+
+    private var proposedCredential: URLCredential? {
+      let stored = storage.flatMap { storage in
+        ChallengeTranslation.known(space, in: storage).flatMap { storage.defaultCredential(for: $0) }
+      }
+      return stored ?? urlCredential
+    }
+
+    /// Asks the delegate; `answer` is called once. On the delegate queue.
+    func put(
+      _ response: URLResponse?, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates,
+      _ answer: @escaping @Sendable (ChallengeAnswer) -> Void
+    ) {
+      let posed = URLAuthenticationChallenge(
+        protectionSpace: space, proposedCredential: proposedCredential,
+        previousFailureCount: challenge.previousFailures,
+        failureResponse: response, error: nil, sender: ChallengeSender())
+      delegates.put(posed, task, owner) { answer(self.answer(of: $0, $1)) }
+    }
+
+    private func answer(
+      of disposition: URLSession.AuthChallengeDisposition, _ credential: URLCredential?
+    ) -> ChallengeAnswer {
+      switch disposition {
+      case .useCredential: credential.map { use($0, isNew: true) } ?? .proceed
+      // One that was refused is not offered again.
+      case .performDefaultHandling:
+        challenge.previousFailures == 0 ? proposedCredential.map { use($0, isNew: false) } ?? .proceed : .proceed
+      case .rejectProtectionSpace: .proceed
+      case .cancelAuthenticationChallenge: .cancel
+      }
+    }
+
+    private func use(_ credential: URLCredential, isNew: Bool) -> ChallengeAnswer {
+      guard let user = credential.user, let password = credential.password else {
+        Diagnostics.log("only credentials of a user and a password can be used; the challenge takes its default")
+        return .proceed
+      }
+      // Apple's interface has no token; the password is taken for one.
+      if challenge.method == .bearer { return .token(password) }
+      guard challenge.takesPassword else {
+        Diagnostics.log("a \(challenge.method.rawValue) challenge cannot be answered by a user and a password here")
+        return .proceed
+      }
+      return .credential(user: user, password: password, isNew ? credential : nil)
+    }
+
+    /// What the program gave stays in the storage, where its persistence says so.
+    func keep(_ credential: URLCredential?) {
+      guard let credential, credential.persistence != .none, let storage else { return }
+      storage.setDefaultCredential(credential, for: ChallengeTranslation.known(space, in: storage) ?? space)
+    }
+  }
+
+  /// What becomes of a challenge.
+  enum ChallengeAnswer: Sendable {
+    /// The third: what the program gave, and ``PosedChallenge/keep(_:)`` may keep.
+    case credential(user: String, password: String, URLCredential?)
+    case token(String)
+    /// As if nobody could be asked.
+    case proceed
+    case cancel
+  }
+
+  extension Delegates {
+    /// The method that a challenge of this kind is for; `handler` is called once.
+    func put(
+      _ challenge: URLAuthenticationChallenge, _ asking: URLSessionTask, _ owner: URLSession,
+      _ handler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+      let once = Once()
+      let first: @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void = { disposition, credential in
+        if once.isFirst() { handler(disposition, credential) }
+      }
+      if ChallengeTranslation.sessionMethods.contains(challenge.protectionSpace.authenticationMethod) {
+        guard let session else { return first(.performDefaultHandling, nil) }
+        session.urlSession(owner, didReceive: challenge, completionHandler: first)
+      } else {
+        guard let task else { return first(.performDefaultHandling, nil) }
+        task.urlSession(owner, task: asking, didReceive: challenge, completionHandler: first)
+      }
+    }
+  }
+
+  /// `URLAuthenticationChallenge` wants one; challenges of URLSession are answered by their handler, as Apple says.
+  private final class ChallengeSender: NSObject, URLAuthenticationChallengeSender {
+    func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
+    func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
+    func cancel(_ challenge: URLAuthenticationChallenge) {}
+    func performDefaultHandling(for challenge: URLAuthenticationChallenge) {}
+    func rejectProtectionSpaceAndContinue(with challenge: URLAuthenticationChallenge) {}
+  }
+
+  enum ChallengeTranslation {
+    /// The storage's own value of a protection space: FoundationNetworking takes two that say the same for different.
+    static func known(_ space: URLProtectionSpace, in storage: URLCredentialStorage) -> URLProtectionSpace? {
+      storage.allCredentials.keys.first {
+        $0.host == space.host && $0.port == space.port && $0.protocol == space.protocol
+          && $0.realm == space.realm && $0.authenticationMethod == space.authenticationMethod
+          && $0.isProxy() == space.isProxy() && $0.proxyType == space.proxyType
+      }
+    }
+
+    // FoundationNetworking withholds the names of these two.
+    private static let clientCertificate = "NSURLAuthenticationMethodClientCertificate"
+    private static let serverTrust = "NSURLAuthenticationMethodServerTrust"
+
+    /// What the session's method is asked about, and not the task's.
+    static let sessionMethods = [
+      NSURLAuthenticationMethodNegotiate, NSURLAuthenticationMethodNTLM, clientCertificate, serverTrust,
+    ]
+
+    /// What the daemon asks; nil for what is no challenge.
+    static func challenge(of question: WireQuestion) -> Challenge? {
+      guard question.kind == "challenge" else { return nil }
+      return Challenge(
+        method: question.method.flatMap(Challenge.Method.init(rawValue:)) ?? .unknown,
+        isProxy: question.isProxy ?? false, origin: question.origin ?? "", realm: question.realm,
+        previousFailures: question.previousFailures ?? 0)
+    }
+
+    /// The protection space of a challenge; nil for an origin that cannot be read.
+    static func space(of challenge: Challenge) -> URLProtectionSpace? {
+      guard let origin = URL(string: challenge.origin), let host = origin.host else { return nil }
+      let scheme = origin.scheme ?? "http"
+      let port = origin.port ?? (scheme == "https" ? 443 : 80)
+      let method =
+        switch challenge.method {
+        case .basic: NSURLAuthenticationMethodHTTPBasic
+        case .digest: NSURLAuthenticationMethodHTTPDigest
+        case .negotiate: NSURLAuthenticationMethodNegotiate
+        case .ntlm: NSURLAuthenticationMethodNTLM
+        case .clientCertificate: clientCertificate
+        case .serverTrust: serverTrust
+        case .bearer, .unknown: NSURLAuthenticationMethodDefault
+        }
+      if challenge.isProxy {
+        return URLProtectionSpace(
+          proxyHost: host, port: port, type: scheme, realm: challenge.realm, authenticationMethod: method)
+      }
+      return URLProtectionSpace(
+        host: host, port: port, protocol: scheme, realm: challenge.realm, authenticationMethod: method)
+    }
+
+    /// The configuration's versions of TLS. There is none above 1.3 that a maximum of 1.3 would forbid.
+    static func apply(_ configuration: URLSessionConfiguration, to network: inout WireNetwork) {
+      var tls = network.tls ?? WireTLS()
+      tls.minimum = version(configuration.tlsMinimumSupportedProtocolVersion)
+      let maximum = configuration.tlsMaximumSupportedProtocolVersion
+      tls.maximum = maximum == .TLSv13 ? nil : version(maximum)
+      network.tls = tls
+    }
+
+    private static func version(_ version: tls_protocol_version_t) -> String {
+      switch version {
+      case .TLSv10: "1.0"
+      case .TLSv11: "1.1"
+      case .TLSv12: "1.2"
+      case .TLSv13: "1.3"
+      }
+    }
+  }
+#endif
