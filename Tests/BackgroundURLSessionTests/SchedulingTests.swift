@@ -229,8 +229,8 @@ struct SchedulingTests {
     task.resume()
     try await eventually("it waits for its date") { try stage.blockers() == ["time"] }
     stage.registry.endProcess()
-    let next = stage.home.newProcess()
-    let found = try await nextSession(stage, next).allTasks.first
+    let (next, later) = try await EndToEndTests.nextProcess(stage.home, stage.ends)
+    let found = await later.allTasks.first
     #expect(found?.countOfBytesClientExpectsToReceive == 1200)
     let date = try #require(found?.earliestBeginDate)
     #expect(abs(date.timeIntervalSinceNow - 3600) < 60)
@@ -240,17 +240,6 @@ struct SchedulingTests {
     #expect(try await stage.ends.next().error == nil)
     #expect(Date() >= soon)
     next.endProcess()
-  }
-
-  /// Unlike a real end, `endProcess` takes a moment.
-  private func nextSession(_ stage: Stage, _ registry: SessionRegistry) async throws -> URLSession {
-    try await eventually("the session is free") {
-      let list = try stage.person.call(.taskShow(TaskShowParameters(id: 1)), returning: TaskShowResult.self)
-      return list.task.state == "waiting"
-    }
-    return URLSession(
-      configuration: .background(withIdentifier: "tests.session"), delegate: stage.ends, delegateQueue: nil,
-      registry: registry)
   }
 
   @Test("a download that is larger than the disk waits for space, and says so")

@@ -152,7 +152,7 @@ private struct Witness {
     ] { try bus.tell("set \(nonsense)") }
     // A whole number counts as a yes where a yes is asked for.
     try witness.waits(for: "externalPower")
-    try bus.tell("flood upower 3000")
+    try bus.tell("flood upower 1000")
     try bus.tell("set upower OnBattery b false")
     try bus.tell("set networkmanager Metered u 1")
     try witness.waits(for: "unmetered", "unconstrained")
