@@ -14,6 +14,9 @@ package enum Limits {
   package static let prefetchedDetails = 128
   /// Redirects that one attempt follows (design 10).
   package static let redirects = 10
+  /// How often a task asks its app without a byte of progress between: two servers that send it back and forth, each
+  /// with a challenge of its own, would ask for ever.
+  package static let questionsInRow: UInt8 = 100
   /// A result that nobody collects is kept so long.
   package static let retention = Duration.seconds(7 * 86_400)
   /// In the last of so many parts of its retention a result says that it goes: the last day of seven.

@@ -180,6 +180,23 @@ import Testing
     return value
   }
 
+  /// Two servers, each with a challenge, that redirect to one another.
+  @Test func aTaskDoesNotAskForEver() throws {
+    var (bench, id) = Self.asking()
+    for _ in 1..<Int(Limits.questionsInRow) {
+      #expect(bench.state(id) == .asking)
+      _ = Self.answer(&bench, id, Self.credential)
+      bench.admit()
+      Self.refuse(&bench, id)
+    }
+    #expect(bench.state(id) == .asking)
+    _ = Self.answer(&bench, id, Self.credential)
+    bench.admit()
+    Self.refuse(&bench, id)
+    #expect(bench.state(id) == .finished(.failed))
+    #expect(bench.core.residentDetails(id)?.progress.failure?.detail.contains("100 times") == true)
+  }
+
   @Test func aCredentialStaysWithItsOrigin() throws {
     var (bench, id) = Self.asking()
     _ = Self.answer(&bench, id, Self.credential)

@@ -178,7 +178,13 @@ extension Core {
     tasks[id]?.entry.isRepeatable != false || !wasAnsweredByRedirect(id, work)
   }
 
-  private mutating func ask(_ question: Question, _ failure: TransferFailure?, of id: TaskID, _ now: ClockReading) {
+  private mutating func ask(_ question: Question, _ failure: TransferFailure, of id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id], cell.questionsInRow < Limits.questionsInRow else {
+      var last = failure
+      last.detail += " It was asked about \(Limits.questionsInRow) times in a row, and nothing came of any answer."
+      return finish(id, .failed(last), now)
+    }
+    tasks[id]?.questionsInRow += 1
     details[id]?.progress.question = question
     details[id]?.progress.heldSince = now.wall
     details[id]?.progress.failure = failure

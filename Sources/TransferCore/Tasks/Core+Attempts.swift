@@ -288,6 +288,7 @@ extension Core {
     guard let entry = tasks[id]?.entry else { return }
     if held > entry.received {
       active[id]?.madeProgress = true
+      if tasks[id]?.questionsInRow != 0 { tasks[id]?.questionsInRow = 0 }
       vouch(for: id)
     }
     tasks[id]?.entry.received = max(0, held)

@@ -17,6 +17,8 @@ package struct TaskCell: Hashable, Sendable {
   package var isProgressDirty = false
   /// The row is not there yet.
   package var isNew = false
+  /// Questions since the last progress.
+  package var questionsInRow: UInt8 = 0
   /// Discretionary, and so near its deadline that it waits for nothing any more.
   package var isUrgent = false
 
