@@ -500,7 +500,7 @@ def idle(bench):
         client.enqueue(session, [download(bench.server.url("small/4096/%05d" % index)) for index in range(100)])
         client.collect(session, 100)
         client.close()
-        time.sleep(35 if seconds >= 60 else 2)  # idle connections are dropped after 30 s
+        time.sleep(35 if seconds > 25 else 2)  # idle connections are dropped after 30 s
         before, cpu = measure.switches(daemon.pid), daemon.cpu()
         time.sleep(seconds)
         wakeups = measure.switches(daemon.pid) - before
