@@ -185,14 +185,6 @@ final class EasyTransfer {
     }
   }
 
-  /// The client decides about this response, and may want it.
-  private var isInQuestion: Bool {
-    switch verdict {
-    case .redirect, .ask: true
-    case nil, .takeWhole, .continueAt, .alreadyComplete, .restart, .retryLater, .reject: false
-    }
-  }
-
   // MARK: Body bytes
 
   /// Takes body bytes. Returns how many, `CURL_WRITEFUNC_PAUSE`, or 0 to break the transfer off.
@@ -206,7 +198,7 @@ final class EasyTransfer {
     }
     if discards {
       received += Int64(bytes.count)
-      if order.keepsAskedBody, isInQuestion {
+      if order.keepsAskedBody, verdict?.isForClient == true {
         unsafe clientBytes.append(contentsOf: bytes)
         tell()
       }

@@ -235,13 +235,3 @@ final class TransferLoop {
     }
   }
 }
-
-extension ResponseVerdict {
-  /// The program says what becomes of the response.
-  fileprivate var isForClient: Bool {
-    switch self {
-    case .redirect, .ask: true
-    case .takeWhole, .continueAt, .alreadyComplete, .restart, .retryLater, .reject: false
-    }
-  }
-}

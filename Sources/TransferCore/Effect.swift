@@ -47,6 +47,18 @@ package enum Effect: Hashable, Sendable {
     case .prepare, .discardPreparation, .loadDetails, .stop, .foreground: false
     }
   }
+
+  /// The task whose own row is all that must be durable of that commit: what is made for a task needs its row, and no
+  /// newer commit than that.
+  package var needsRowOf: TaskID? {
+    switch self {
+    case .openFiles(_, let order): order.task
+    case .finalize(let order): order.task
+    case .reply, .announce, .offer, .ask, .endSession, .prepare, .discardPreparation, .loadDetails, .begin,
+      .releaseBody, .stop, .removeFiles, .foreground, .app:
+      nil
+    }
+  }
 }
 
 package enum Announcement: Hashable, Sendable {

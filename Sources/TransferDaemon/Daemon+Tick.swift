@@ -286,16 +286,7 @@ extension Daemon {
     announcing[id] = waiting.count > 1 ? (waiting.count - 1, waiting.commit) : nil
   }
 
-  /// What is made for a task needs its row, and no newer commit than that.
-  private func isOnRecord(_ effect: Effect) -> Bool {
-    switch effect {
-    case .openFiles(_, let order): !unrecorded.contains(order.task)
-    case .finalize(let order): !unrecorded.contains(order.task)
-    case .reply, .announce, .offer, .ask, .endSession, .prepare, .discardPreparation, .loadDetails, .begin,
-      .releaseBody, .stop, .removeFiles, .foreground, .app:
-      false
-    }
-  }
+  private func isOnRecord(_ effect: Effect) -> Bool { effect.needsRowOf.map { !unrecorded.contains($0) } ?? false }
 
   // MARK: Idle, and the end
 

@@ -395,14 +395,7 @@ final class SimulatedDaemon {
     }
   }
 
-  /// What is made for a task needs its row, and no newer commit than that.
-  private func isOnRecord(_ effect: Effect) -> Bool {
-    switch effect {
-    case .openFiles(_, let order): unrecorded[order.task] == nil
-    case .finalize(let order): unrecorded[order.task] == nil
-    default: false
-    }
-  }
+  private func isOnRecord(_ effect: Effect) -> Bool { effect.needsRowOf.map { unrecorded[$0] == nil } ?? false }
 
   private func reordered(_ effects: [Effect]) -> [Effect] {
     guard world.bug == .finishEventsEarly else { return effects }

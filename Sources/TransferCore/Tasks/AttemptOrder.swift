@@ -133,6 +133,14 @@ package enum ResponseVerdict: Hashable, Sendable {
     case .alreadyComplete, .restart, .redirect, .retryLater, .ask, .reject: false
     }
   }
+
+  /// The client decides about this response, and may want it; where it can be asked.
+  package var isForClient: Bool {
+    switch self {
+    case .redirect, .ask: true
+    case .takeWhole, .continueAt, .alreadyComplete, .restart, .retryLater, .reject: false
+    }
+  }
 }
 
 /// How an attempt ended, as the engine saw it.
