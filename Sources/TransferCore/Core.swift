@@ -47,6 +47,9 @@ package struct Core: Hashable, Sendable {
   var heldCommands = CommandQueue()
   /// Tasks whose details the store could not read.
   var unreadable: Set<TaskID> = []
+  /// Tasks that were changed or ended without their details, so that something of them was lost: a fault of ours, which
+  /// the simulation looks for.
+  private(set) var changedBlindly: [TaskID] = []
   /// Restored tasks whose details are needed to finish what the last daemon began; see ``conclude(_:_:)``.
   var unreconciled: Set<TaskID> = []
   var destinationOwners: [UInt64: TaskID] = [:]
@@ -171,7 +174,7 @@ package struct Core: Hashable, Sendable {
     dirtyTasks.removeAll(keepingCapacity: true)
     changes.removeAll(keepingCapacity: true)
     removals.removeAll(keepingCapacity: true)
-    evictDetails()
+    if detailsOrder.count > 2 * Limits.residentDetails { evictDetails(keeping: Limits.residentDetails) }
     return ordered
   }
 
@@ -192,6 +195,9 @@ package struct Core: Hashable, Sendable {
 
   /// Whether they are. (Asking for them would copy them.)
   func isResident(_ id: TaskID) -> Bool { details.index(forKey: id) != nil }
+
+  /// They are in the store: what changes or ends the task must wait for them.
+  func lacksDetails(_ id: TaskID) -> Bool { !isResident(id) && !unreadable.contains(id) }
 
   /// Whether an effect that waited for its commit is still meant: to be asked just before it is run. The stop of an
   /// attempt waits for nothing, so it may have come before the attempt's own begin, which would then be nobody's; a
@@ -251,34 +257,45 @@ package struct Core: Hashable, Sendable {
 
   /// Notes that the row of a task must be written; `progress` also its second half.
   mutating func touch(_ id: TaskID, progress: Bool = false) {
+    if progress { noteBlindness(id) }
     guard tasks.noteDirt(of: id, progress: progress) else { return }
     dirtyTasks.append(id)
+  }
+
+  mutating func noteBlindness(_ id: TaskID) {
+    if lacksDetails(id), tasks[id] != nil { changedBlindly.append(id) }
   }
 
   mutating func keepResident(_ id: TaskID, _ held: TaskDetails) {
     if details.updateValue(held, forKey: id) == nil { detailsOrder.append(id) }
   }
 
+  /// Nothing happens for now: details that nobody needs are read again when somebody does. For moments in which every
+  /// change is in the store.
+  package mutating func rest() {
+    evictDetails(keeping: 0)
+  }
+
   /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
   /// everything stays.
-  private mutating func evictDetails() {
+  private mutating func evictDetails(keeping kept: Int) {
     // A command that waits needs the details of all its tasks at once.
-    guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > 2 * Limits.residentDetails else { return }
-    var excess = detailsOrder.count - Limits.residentDetails
+    guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > kept else { return }
+    var excess = detailsOrder.count - kept
     // First those that have the longest to wait: the oldest of the waiting ones are the next to run.
     let waiting = detailsOrder.filter { tasks[$0]?.entry.state == .waiting && !needsDetails($0) }.sorted(by: >)
     for id in waiting.prefix(excess) { details[id] = nil }
     excess -= min(excess, waiting.count)
-    var kept: [TaskID] = []
+    var resident: [TaskID] = []
     for id in detailsOrder where details[id] != nil {
       if tasks[id] == nil || excess > 0 && !needsDetails(id) {
         details[id] = nil
         excess -= 1
       } else {
-        kept.append(id)
+        resident.append(id)
       }
     }
-    detailsOrder = kept
+    detailsOrder = resident
   }
 
   private func needsDetails(_ id: TaskID) -> Bool {

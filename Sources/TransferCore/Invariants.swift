@@ -198,7 +198,7 @@ extension Core {
 
   /// Details are in memory where a decision needs them.
   private func residencyViolations() -> [String] {
-    var found: [String] = []
+    var found = changedBlindly.map { "Task \($0) was changed without its details." }
     for id in sortedIDs(active.keys) {
       guard let work = active[id] else { continue }
       if work.phase != .loading, details[id] == nil { found.append("Task \(id) is active without its details.") }

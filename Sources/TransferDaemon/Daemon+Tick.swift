@@ -327,6 +327,7 @@ extension Daemon {
     }
     restsAt = nil
     engineEvents = []
+    if gated.isEmpty, !isCommitInFlight, failedBatch == nil { core.rest() }
     store.rest()
     IdleMemory.giveBack()
   }

@@ -146,9 +146,9 @@ final class Daemon {
   /// Tasks whose results go soon, to be logged in this turn.
   var expiring: [TaskID] = []
   var idleSince: BootInstant?
-  /// When it is looked whether the daemon is at rest; nil: it is.
-  var restsAt: BootInstant?
-  var lastWork = BootInstant(nanoseconds: 0)
+  /// When it is looked whether the daemon is at rest; nil: it is. A start is work, too.
+  var restsAt: BootInstant? = BootInstant.now()
+  var lastWork = BootInstant.now()
   var turns = TurnHistogram()
 
   /// Starts from what is stored. Blocks while the database is read.

@@ -28,7 +28,7 @@ package struct Coverage: Sendable {
     case restartAfterCrash, restartAfterReboot, crashWithCommitInFlight, inFlightCommitSurvived, inFlightCommitLost
     case crashWithGatedEffects, crashWithBodyHeld, crashWhileFinalizing, crashAfterPlacing, crashWithDirtyPart
     case rebootTookBytes, resumedInSameBoot, resumedAfterReboot, wholeWithoutRequest, offeredAgain, staleEventDropped
-    case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, commitFailed, lengthUnverified, decoded
+    case enqueuedAgain, sessionRetired, sessionInUse, groupCommit, rested, commitFailed, lengthUnverified, decoded
     case digestMatched, partLeftBehind, placedAndUntold, partKept, wentOnFromPart, ticketRefused
     case askedChallenge, askedFreshRequest, askedDelayedRequest, askedAfterRefusal, answerTaken, answerRefused
 

@@ -127,6 +127,11 @@ final class SimulatedDaemon {
 
   private func sleep(_ now: ClockReading) {
     if !engine.queue.isEmpty || peerOrder.contains(where: { peers[$0]?.inbox.isEmpty == false }) { return wake() }
+    // The real one waits for a second first.
+    if gated.isEmpty, !isCommitInFlight, failedBatch == nil, world.rests() {
+      world.coverage.note(.rested)
+      core.rest()
+    }
     guard let due = [core.nextDeadline, retryCommitAt, restartDue].compactMap({ $0 }).min() else { return }
     let number = tickNumber
     let delay = max(0, (due - now.boot).nanosecondsClamped)

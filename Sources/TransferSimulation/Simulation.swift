@@ -48,6 +48,9 @@ package struct SimulationReport: Sendable {
 package final class Simulation {
   let options: SimulationOptions
   var dice: Dice
+  /// Apart from the others, so that rest changes nothing in a seed that has none.
+  private var restDice: Dice
+  private let isRestful: Bool
   var faults: FaultPlan
   let bug: PlantedBug?
 
@@ -96,6 +99,8 @@ package final class Simulation {
     self.options = options
     bug = options.bug
     dice = Dice(seed: options.seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
+    restDice = Dice(seed: options.seed &* 0x9E37_79B9_7F4A_7C15 &+ 2)
+    isRestful = restDice.below(2) == 0
     faults = FaultPlan(&dice, without: options.without, always: options.always)
     servers = Servers(&dice, objects: 6)
     checkers = Checkers.all()
@@ -104,6 +109,10 @@ package final class Simulation {
     for app in apps { schedule(after: dice.nanoseconds(milliseconds: 0...500)) { app.launch() } }
     schedule(after: 200_000_000) { [unowned self] in changeWeather() }
   }
+
+  /// Whether a daemon that has nothing to do lets go of what it can read again: in half of the seeds, and there at one
+  /// of four times.
+  func rests() -> Bool { isRestful && restDice.below(4) == 0 }
 
   // MARK: Running
 

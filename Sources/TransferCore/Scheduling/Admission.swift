@@ -273,6 +273,8 @@ package struct Admission: Hashable, Sendable {
     delayed.push(Delayed(at: moment, sleeper: .lane(lane)))
   }
 
+  /// One text for all tasks of the lane: a copy for each would be an allocation of 64 bytes.
+  func origin(_ lane: Int32) -> String { lanes[Int(lane)].origin }
   package func heldUntil(_ lane: Int32) -> BootInstant? { lanes[Int(lane)].notBefore }
   package func isFull(_ lane: Int32) -> Bool { lanes[Int(lane)].running >= lanes[Int(lane)].allowed }
   package func fullSince(_ lane: Int32) -> WallInstant? { lanes[Int(lane)].fullSince }

@@ -10,7 +10,7 @@ extension Core {
   }
 
   private func missingDetails(of command: Command) -> [TaskID] {
-    command.tasksInDetail(self).filter { tasks[$0] != nil && details[$0] == nil && !unreadable.contains($0) }
+    command.tasksInDetail(self).filter { tasks[$0] != nil && lacksDetails($0) }
   }
 
   /// The details of a task have come, or there are none: commands that waited for them may go on.
@@ -193,8 +193,12 @@ extension Core {
   }
 
   private func existing(_ key: String?, in session: SessionID) -> EnqueueOutcome? {
-    guard let key, let id = keyOwners[KeyDigest(session: session, key: key)], let cell = tasks[id] else { return nil }
+    guard let id = owner(ofKey: key, in: session), let cell = tasks[id] else { return nil }
     return .accepted(id, number: cell.entry.number, existed: true, pin: details[id]?.plan.source?.pin)
+  }
+
+  func owner(ofKey key: String?, in session: SessionID) -> TaskID? {
+    key.flatMap { keyOwners[KeyDigest(session: session, key: $0)] }
   }
 
   /// The files of a batch were looked at: its tasks become real, all in one commit.
@@ -281,6 +285,7 @@ extension Core {
     let lane = admission.lane(
       session: session, origin: draft.origin, limit: owner.network.maximumConnectionsPerHost)
     var cell = TaskCell(entry: entry, lane: lane)
+    cell.entry.origin = admission.origin(lane)
     cell.isNew = true
     cell.wakeAt = draft.earliestBegin.map { now.boot + ($0 - now.wall) }
     cell.keyDigest = draft.key.map { KeyDigest(session: session, key: $0) }
@@ -496,7 +501,9 @@ extension Command {
     case .foreground(.follow(let id, _)), .foreground(.authorize(let id, _, _)), .foreground(.keepResponse(let id, _)):
       [id]
     case .app(.forceQuit(let app)): core.sessionIDs(of: app).flatMap { core.taskIDs(of: $0) }
-    case .openSession, .closeSession, .invalidateSession, .enqueue, .acknowledge, .foreground(.open), .app: []
+    case .enqueue(let session, let drafts): drafts.compactMap { core.owner(ofKey: $0.key, in: session) }
+    case .acknowledge(let session, let numbers): numbers.compactMap { core.failedTask(toldBy: $0, in: session) }
+    case .openSession, .closeSession, .invalidateSession, .foreground(.open), .app: []
     }
   }
 }

@@ -61,6 +61,15 @@ extension Core {
     }
   }
 
+  /// The task whose end a result tells, where files may have been kept although it failed: what goes with it is known
+  /// from its details.
+  func failedTask(toldBy number: DeliveryNumber, in session: SessionID) -> TaskID? {
+    guard let record = sessions[session]?.deliveries[number], record.kind == .completion, let id = record.task,
+      tasks[id]?.entry.state == .finished(.failed)
+    else { return nil }
+    return id
+  }
+
   /// When the last task of a session has ended and results were queued, the app is told that this was all.
   mutating func settleSession(_ session: SessionID, _ now: ClockReading) {
     guard let cell = sessions[session], cell.unfinished == 0 else { return }
@@ -125,6 +134,10 @@ extension Core {
     else { return }
     for id in taskIDs(of: session) {
       guard let task = tasks[id], task.entry.kind == .data, !task.entry.state.isFinished else { continue }
+      if lacksDetails(id) {
+        effects.append(.loadDetails(id))
+        continue
+      }
       if case .running = task.entry.state { leaveWire(id) }
       finish(id, .failed(Self.disconnected), now)
     }

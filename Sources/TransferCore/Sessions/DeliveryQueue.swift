@@ -82,6 +82,8 @@ package struct DeliveryQueue: Hashable, Sendable {
     return removed
   }
 
+  package subscript(number: DeliveryNumber) -> DeliveryRecord? { index(of: number).flatMap { items[$0] } }
+
   package func contains(_ number: DeliveryNumber) -> Bool { index(of: number) != nil }
 
   package func contains(_ task: TaskID) -> Bool { perTask[task] != nil }

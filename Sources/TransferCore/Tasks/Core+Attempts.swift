@@ -76,6 +76,7 @@ extension Core {
     runHeldCommands(after: id, now)
     if active[id]?.phase == .loading { open(id) }
     if let due = tasks[id]?.deadlineAt, due <= now.boot { timeOut(id, now) }
+    if cell.entry.kind == .data { endDataTasks(of: cell.entry.session, now) }
     forgetIfExpired(id, now)
   }
 

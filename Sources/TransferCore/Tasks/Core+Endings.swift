@@ -268,6 +268,7 @@ extension Core {
   /// - Parameter isCollected: its results have left the queue already; a long queue is not searched for each of them.
   mutating func forget(_ id: TaskID, _ now: ClockReading, isCollected: Bool = false) {
     guard let cell = tasks[id], let session = sessions[cell.entry.session]?.record else { return }
+    if cell.entry.state == .finished(.failed) { noteBlindness(id) }
     let managed = managedPath(partOwner(id), app: session.key.app)
     let holdsPart = holdsPart(id)
     var files: [String] = []
@@ -348,7 +349,7 @@ extension Core {
       switch timer.subject {
       case .deadline(let id):
         guard let due = tasks[id]?.deadlineAt, due <= now.boot else { continue }
-        if details[id] == nil, !unreadable.contains(id) { effects.append(.loadDetails(id)) } else { timeOut(id, now) }
+        if lacksDetails(id) { effects.append(.loadDetails(id)) } else { timeOut(id, now) }
       case .retention(let id):
         forgetIfExpired(id, now)
         // Still there: its details are on their way, or the wall clock was set back and its days are not over.
@@ -388,7 +389,7 @@ extension Core {
   /// A result that nobody collected in its retention goes.
   mutating func forgetIfExpired(_ id: TaskID, _ now: ClockReading) {
     guard let cell = tasks[id], let left = retentionLeft(id, now), left <= .zero else { return }
-    if details[id] == nil, cell.entry.state == .finished(.failed), !unreadable.contains(id) {
+    if cell.entry.state == .finished(.failed), lacksDetails(id) {
       effects.append(.loadDetails(id))
     } else {
       forget(id, now)
