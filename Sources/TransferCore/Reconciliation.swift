@@ -26,8 +26,7 @@ extension Core {
     core.lastSessionID = stored.lastSessionID
     for record in stored.sessions { core.sessions.insert(SessionCell(record: record), isStored: false) }
     core.tasks.reserve(stored.tasks.count)
-    let tasks = stored.tasks.map { mended($0, now) }
-    for entry in tasks { core.restore(entry, now) }
+    for row in stored.tasks { core.restore(mended(row, now), now) }
     core.timers = BinaryHeap(core.timers.elements)
     for claim in stored.claims {
       let digest = FNV.hash(claim.path)
@@ -49,7 +48,8 @@ extension Core {
       core.sessions.update(delivery.session, isStored: false) { $0.deliveries.append(delivery) }
     }
     core.restoreApps(stored, now)
-    for (entry, row) in zip(tasks, stored.tasks) {
+    for row in stored.tasks {
+      let entry = mended(row, now)
       if entry != row { core.touch(entry.id) }
       core.reconcile(entry, now)
     }
@@ -92,6 +92,7 @@ extension Core {
     let lane = admission.lane(
       session: entry.session, origin: entry.origin, limit: session.record.network.maximumConnectionsPerHost)
     var cell = TaskCell(entry: entry, lane: lane)
+    cell.entry.origin = admission.origin(lane)
     // A wall clock that was set back must not make a task wait for longer than any backoff or date allows.
     let longest = entry.failures > 0 ? Limits.longestBackoff : Limits.resourceTimeout
     cell.wakeAt = entry.notBefore.map { now.boot + min(max($0 - now.wall, .zero), longest) }

@@ -1,17 +1,8 @@
-/// A task in memory: its stored entry and what only this life of the daemon knows.
+/// A task in memory: its stored entry and what only this life of the daemon knows. Laid out like ``TaskEntry``.
 package struct TaskCell: Hashable, Sendable {
   package var entry: TaskEntry
-  /// Not before this moment; from `notBefore` by the clock reading at which it was set.
-  package var wakeAt: BootInstant?
-  /// The task's lane in ``Admission``.
-  package var lane: Int32
   /// An item for it is in the lane's heap.
   package var isQueued = false
-  /// Digest of the destination that the task claims; 0: none.
-  package var claim: UInt64 = 0
-  package var keyDigest: KeyDigest?
-  /// When the task's deadline falls due, by this boot's clock.
-  package var deadlineAt: BootInstant?
   /// The row must be written at the end of the tick.
   package var isDirty = false
   package var isProgressDirty = false
@@ -21,6 +12,15 @@ package struct TaskCell: Hashable, Sendable {
   package var questionsInRow: UInt8 = 0
   /// Discretionary, and so near its deadline that it waits for nothing any more.
   package var isUrgent = false
+  /// Not before this moment; from `notBefore` by the clock reading at which it was set.
+  package var wakeAt: BootInstant?
+  /// The task's lane in ``Admission``.
+  package var lane: Int32
+  /// When the task's deadline falls due, by this boot's clock.
+  package var deadlineAt: BootInstant?
+  /// Digest of the destination that the task claims; 0: none.
+  package var claim: UInt64 = 0
+  package var keyDigest: KeyDigest?
 
   package init(entry: TaskEntry, lane: Int32) {
     self.entry = entry

@@ -23,15 +23,15 @@ package enum TaskState: Hashable, Sendable {
 }
 
 /// The compact part of a task: in memory for every task, however many wait.
+///
+/// Swift lays members out as they are written, so small ones stand where the padding behind an optional would be.
 package struct TaskEntry: Hashable, Sendable {
   package var id: TaskID
   package var session: SessionID
   /// `taskIdentifier`: counted from 1 within the session.
   package var number: Int64
-  package var kind: TaskKind
   package var state: TaskState
-  /// Scheme, host and port of the original URL, as ``Origin`` writes them: what concurrency is counted by.
-  package var origin: String
+  package var kind: TaskKind
   /// Sending the request again does no harm: its method is idempotent, or it carries an Idempotency-Key.
   package var isRepeatable: Bool
   /// 0 … 255; 128 is URLSession's default of 0.5.
@@ -39,18 +39,22 @@ package struct TaskEntry: Hashable, Sendable {
   package var isDiscretionary: Bool
   /// Conditions that the task requires, beside the network that its host does.
   package var constraints: Constraints
-  /// Discretionary, it waits for good conditions until so many seconds before its deadline.
-  package var urgentSeconds: UInt32
+  /// The app is to be asked before the first attempt: the task was given a date, and that is to come or has come.
+  package var asksFirst: Bool
+  /// Scheme, host and port of the original URL, as ``Origin`` writes them: what concurrency is counted by.
+  package var origin: String
   /// Body bytes held (a download) or received (an upload's response).
   package var received: Int64
   /// Body bytes sent in the current attempt.
   package var sent: Int64
-  /// Bytes that will be received; nil while unknown.
-  package var expected: Int64?
   /// Attempts so far, resumptions included.
   package var attempts: Int64
   /// Failures in a row without verified progress: the exponent of the backoff.
   package var failures: Int64
+  /// Bytes that will be received; nil while unknown.
+  package var expected: Int64?
+  /// Discretionary, it waits for good conditions until so many seconds before its deadline.
+  package var urgentSeconds: UInt32
   /// No attempt before this moment (backoff, Retry-After, `earliestBeginDate`).
   package var notBefore: WallInstant?
   /// The task ends at this moment (`timeoutIntervalForResource`); nil while it is suspended, for only tasks that may
@@ -58,8 +62,6 @@ package struct TaskEntry: Hashable, Sendable {
   package var deadline: WallInstant?
   /// When it reached `finished`.
   package var finishedAt: WallInstant?
-  /// The app is to be asked before the first attempt: the task was given a date, and that is to come or has come.
-  package var asksFirst: Bool
 
   package init(
     id: TaskID, session: SessionID, number: Int64, kind: TaskKind, state: TaskState, origin: String,
