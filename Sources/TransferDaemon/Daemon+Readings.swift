@@ -29,9 +29,15 @@ extension Daemon {
   /// Behind the effects of the turn: what they say of a task is older than what is said with the reading.
   func passOnReadings() {
     guard !arrivedReadings.isEmpty else { return }
-    let arrived = arrivedReadings
-    arrivedReadings.removeAll(keepingCapacity: true)
-    for (number, reading) in arrived {
+    let end = BootInstant.now() + Self.slice
+    var taken = 0
+    defer { arrivedReadings.removeFirst(taken) }
+    for (number, reading) in arrivedReadings {
+      guard taken == 0 || BootInstant.now() < end else {
+        hasBacklog = true
+        return
+      }
+      taken += 1
       guard let reader = readers[number] else { continue }
       switch reading {
       case .details(let details):

@@ -11,6 +11,9 @@ extension Daemon {
   private static let engineBudget = 1024
   /// Lines taken from one peer in one turn.
   private static let peerBudget = 64
+  /// How long a turn takes lines from peers, and how long it answers what the store has read: with many clients at once
+  /// the rest is for the next turns, and transfers go on between them.
+  static let slice = Duration.milliseconds(10)
   /// How often watchers hear of progress.
   static let progressInterval = Duration.milliseconds(100)
   /// How long a state that passes by itself may wait before it is told: nobody sees so short a time, and most small
@@ -144,7 +147,11 @@ extension Daemon {
   }
 
   private func gatherPeers(_ now: ClockReading, _ effects: inout [Effect]) {
-    for id in peerOrder {
+    let first = min(firstPeer, peerOrder.count)
+    let order = peerOrder[first...] + peerOrder[..<first]
+    let end = BootInstant.now() + Self.slice
+    firstPeer = 0
+    for (place, id) in order.enumerated() {
       guard let peer = peers[id] else { continue }
       var budget = Self.peerBudget
       while budget > 0, !peer.isClosing, !isFull(peer), let arrival = peer.next() {
@@ -160,6 +167,11 @@ extension Daemon {
         if peers[id] == nil { break }
       }
       if budget == 0 { hasBacklog = true }
+      if budget < Self.peerBudget, BootInstant.now() >= end {
+        firstPeer = (first + place + 1) % order.count
+        hasBacklog = true
+        return
+      }
     }
   }
 

@@ -45,6 +45,8 @@ final class Daemon {
   var peers: [PeerID: Peer] = [:]
   /// In the order of their connecting: what a tick goes through.
   var peerOrder: [PeerID] = []
+  /// Where the next turn begins in it: behind the last one that this turn had time for.
+  var firstPeer = 0
   var lastPeer: Int64 = 0
   var watchersOfAll: [PeerID] = []
   var watchers: [TaskID: [PeerID]] = [:]
