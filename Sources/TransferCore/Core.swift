@@ -174,7 +174,9 @@ package struct Core: Hashable, Sendable {
     dirtyTasks.removeAll(keepingCapacity: true)
     changes.removeAll(keepingCapacity: true)
     removals.removeAll(keepingCapacity: true)
-    if detailsOrder.count > 2 * Limits.residentDetails { evictDetails(keeping: Limits.residentDetails) }
+    // Many of the order may be of tasks that are gone.
+    if detailsOrder.count > 2 * details.count + 64 { forgetOrderOfGone() }
+    if details.count > 2 * Limits.residentDetails { evictDetails(keeping: Limits.residentDetails) }
     return ordered
   }
 
@@ -280,23 +282,17 @@ package struct Core: Hashable, Sendable {
   /// everything stays.
   private mutating func evictDetails(keeping kept: Int) {
     // A command that waits needs the details of all its tasks at once.
-    guard degraded == nil, heldCommands.isEmpty, detailsOrder.count > kept else { return }
-    var excess = detailsOrder.count - kept
+    guard degraded == nil, heldCommands.isEmpty else { return }
+    forgetOrderOfGone()
+    let evictable = detailsOrder.filter { !needsDetails($0) }
     // First those that have the longest to wait: the oldest of the waiting ones are the next to run.
-    let waiting = detailsOrder.filter { tasks[$0]?.entry.state == .waiting && !needsDetails($0) }.sorted(by: >)
-    for id in waiting.prefix(excess) { details[id] = nil }
-    excess -= min(excess, waiting.count)
-    var resident: [TaskID] = []
-    for id in detailsOrder where details[id] != nil {
-      if tasks[id] == nil || excess > 0 && !needsDetails(id) {
-        details[id] = nil
-        excess -= 1
-      } else {
-        resident.append(id)
-      }
-    }
-    detailsOrder = resident
+    let waiting = evictable.filter { tasks[$0]?.entry.state == .waiting }.sorted(by: >)
+    let others = evictable.filter { tasks[$0]?.entry.state != .waiting }
+    for id in (waiting + others).prefix(max(0, details.count - kept)) { details[id] = nil }
+    forgetOrderOfGone()
   }
+
+  private mutating func forgetOrderOfGone() { detailsOrder = detailsOrder.filter { isResident($0) } }
 
   private func needsDetails(_ id: TaskID) -> Bool {
     guard let cell = tasks[id] else { return false }

@@ -2,9 +2,9 @@
 package enum Limits {
   /// Transfers at once over all hosts: each costs two descriptors and up to 64 KiB in flight.
   package static let running = 64
-  /// Tasks whose details stay in memory although they wait: enough that a burst of small files never waits for the
-  /// store.
-  package static let residentDetails = 2048
+  /// Tasks whose details stay in memory although they wait, at most twice as many for a while: enough that a burst of
+  /// small files never waits for the store. Each is about 1 KiB; at rest they all go.
+  package static let residentDetails = 8192
   /// A body shorter than this is not recorded before it is whole; of a longer one the engine takes so much before its
   /// row says how it can be continued. One number for both: a body between two would wait for ever. With what the
   /// kernel holds it is what a killed daemon fetches again; a commit is done before a fast network has brought it.

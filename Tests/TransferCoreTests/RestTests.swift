@@ -42,6 +42,23 @@ import Testing
     #expect(bench.core.violations() == [])
   }
 
+  /// Else a daemon that has done much reads the details of each task from the disk when its turn comes.
+  @Test func tasksThatAreGoneTakeNoPlaceInMemory() {
+    var bench = Bench()
+    var store = ModelStore()
+    let session = bench.open()
+    let count = Limits.residentDetails / 8
+    let drafts = Array(repeating: TaskDraft.download().with { $0.isSuspended = true }, count: count)
+    var last: [TaskID] = []
+    for _ in 0..<18 {
+      bench.command(.remove(last))
+      last = bench.command(.enqueue(session, drafts))?.accepted ?? []
+      #expect(store.apply(bench.core.takeChanges()) == [])
+    }
+    #expect(last.count == count)
+    #expect(last.allSatisfy { bench.core.residentDetails($0) != nil })
+  }
+
   @Test func aFailedTasksPartGoesWithItsResult() {
     var bench = Bench()
     var store = ModelStore()

@@ -4,6 +4,9 @@ package struct CommandQueue: Hashable, Sendable {
   package struct Held: Hashable, Sendable {
     package var command: Command
     package var token: RequestToken
+    /// Tasks whose details may still be on their way, the next one last. None is added while a command waits, for
+    /// nothing leaves memory meanwhile.
+    var missing: [TaskID]
   }
 
   private struct Line: Hashable, Sendable {
@@ -24,14 +27,23 @@ package struct CommandQueue: Hashable, Sendable {
 
   mutating func append(_ held: Held) { lines[held.token.peer, default: Line()].commands.append(held) }
 
-  func first(of peer: PeerID) -> Held? {
+  /// What the client's first command waits for next.
+  func firstMissing(of peer: PeerID) -> TaskID? {
     guard let line = lines[peer] else { return nil }
-    return line.commands[line.taken]
+    return line.commands[line.taken].missing.last
   }
 
-  mutating func removeFirst(of peer: PeerID) {
+  /// That has come, or is not needed any more.
+  mutating func dropFirstMissing(of peer: PeerID) {
+    guard let taken = lines[peer]?.taken else { return }
+    lines[peer]?.commands[taken].missing.removeLast()
+  }
+
+  mutating func takeFirst(of peer: PeerID) -> Held? {
+    guard let line = lines[peer] else { return nil }
     lines[peer]?.taken += 1
-    if let line = lines[peer], line.taken == line.commands.count { lines[peer] = nil }
+    if line.taken + 1 == line.commands.count { lines[peer] = nil }
+    return line.commands[line.taken]
   }
 
   /// Forgets the commands of a client that left, but for those that outlive it.

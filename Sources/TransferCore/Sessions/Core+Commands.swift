@@ -6,7 +6,7 @@ extension Core {
     if missing.isEmpty, !heldCommands.holdsCommands(of: token.peer) { return carryOut(command, token, now) }
     for id in missing { effects.append(.loadDetails(id)) }
     if let id = missing.first, !heldCommands.holdsCommands(of: token.peer) { heldCommands.wait(token.peer, for: id) }
-    heldCommands.append(CommandQueue.Held(command: command, token: token))
+    heldCommands.append(CommandQueue.Held(command: command, token: token, missing: missing.reversed()))
   }
 
   private func missingDetails(of command: Command) -> [TaskID] {
@@ -19,14 +19,13 @@ extension Core {
   }
 
   mutating func runHeldCommands(of peer: PeerID, _ now: ClockReading) {
-    while let held = heldCommands.first(of: peer) {
-      let missing = missingDetails(of: held.command)
-      if let id = missing.first {
-        heldCommands.wait(peer, for: id)
-        return
+    while heldCommands.holdsCommands(of: peer) {
+      // One after the other: to look at all of a hundred thousand for each that comes would take hours.
+      while let id = heldCommands.firstMissing(of: peer), tasks[id] == nil || !lacksDetails(id) {
+        heldCommands.dropFirstMissing(of: peer)
       }
-      heldCommands.removeFirst(of: peer)
-      carryOut(held.command, held.token, now)
+      if let id = heldCommands.firstMissing(of: peer) { return heldCommands.wait(peer, for: id) }
+      if let held = heldCommands.takeFirst(of: peer) { carryOut(held.command, held.token, now) }
     }
   }
 
