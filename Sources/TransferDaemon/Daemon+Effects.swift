@@ -97,17 +97,42 @@ extension Daemon {
     }
   }
 
-  /// Hands over what the turn has to open; each file is told of as soon as it is open.
-  func submitOpenings() {
-    for (worker, orders) in openings {
-      let wanted = orders.filter { opening[$0.0] != nil }
-      guard !wanted.isEmpty else { continue }
-      let isTaken = worker.submit { [mailbox] in
-        for (attempt, order) in wanted { mailbox.post(.opened(attempt, FileJobs.open(order))) }
-      }
-      if !isTaken { for (attempt, _) in wanted { refuse(attempt) } }
-    }
+  /// A call that takes longer has waited for its disk: then opening is the workers' for the next second.
+  private static let openingPatience = Duration.milliseconds(5)
+
+  /// Opens what the turn has to: part files of local filesystems here, so that their requests leave in this turn
+  /// (decision 0002), all else on the workers, each told of as soon as it is open.
+  func openGathered(_ now: ClockReading) {
+    guard !openings.isEmpty else { return }
+    let gathered = openings
     openings.removeAll(keepingCapacity: true)
+    var effects: [Effect] = []
+    for (worker, orders) in gathered {
+      var left: [(AttemptID, OpenOrder)] = []
+      for (attempt, order) in orders where opening[attempt] != nil {
+        if mayOpenHere(order) { openHere(attempt, order, now, &effects) } else { left.append((attempt, order)) }
+      }
+      guard !left.isEmpty else { continue }
+      let isTaken = worker.submit { [mailbox, left] in
+        for (attempt, order) in left { mailbox.post(.opened(attempt, FileJobs.open(order))) }
+      }
+      if !isTaken { for (attempt, _) in left { refuse(attempt) } }
+    }
+    guard !effects.isEmpty else { return }
+    commit()
+    perform(effects)
+  }
+
+  private func mayOpenHere(_ order: OpenOrder) -> Bool {
+    guard let path = order.partPath, order.source == nil else { return false }
+    return opensHereFrom <= .now() && files.isLocal(path)
+  }
+
+  private func openHere(_ attempt: AttemptID, _ order: OpenOrder, _ now: ClockReading, _ effects: inout [Effect]) {
+    let began = BootInstant.now()
+    openedFiles(attempt, FileJobs.open(order), now, &effects)
+    let end = BootInstant.now()
+    if end - began > Self.openingPatience { opensHereFrom = end + .seconds(1) }
   }
 
   private func refuse(_ attempt: AttemptID) {

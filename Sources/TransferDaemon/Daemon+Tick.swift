@@ -47,10 +47,10 @@ extension Daemon {
     if !isCommitAwaited { isCommitAwaited = effects.contains(where: \.isAwaited) }
     commit()
     perform(effects)
+    openGathered(now)
     sendRequests()
     passOnReadings()
     tellPresentStates()
-    submitOpenings()
     passOnGathered()
     tellPassing(now)
     tellStates()

@@ -104,6 +104,8 @@ final class Daemon {
   var opening: [AttemptID: Void] = [:]
   /// What this turn has to open, for one job a filesystem.
   var openings: [(worker: Worker, orders: [(AttemptID, OpenOrder)])] = []
+  /// Before it no file is opened on the loop's thread.
+  var opensHereFrom = BootInstant(nanoseconds: 0)
   var opened: [AttemptID: FileJobs.Opened] = [:]
   var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
   var finalizing: [FinalizeQueue] = []
