@@ -120,10 +120,17 @@ def large_file(bench, scheme, place):
         return work
 
     version = "--http2" if scheme == "h2" else "--http1.1"
-    tools = {
-        "ferry": ferry,
-        "curl": command("curl", "-sS", version, "--cacert", certificate, "-o", "@", url),
-    }
+    curl = ["curl", "-sS", version, "--cacert", certificate, url, "-o"]
+
+    def curl_then_sync():
+        """What ferry does, too, before it says that the file is there."""
+        path = target()
+        fetched, synced = measure.run([*curl, path]), measure.run(["sync", path])
+        return checked(path, Cost(fetched.wall + synced.wall, fetched.cpu + synced.cpu, fetched.rss))
+
+    tools = {"ferry": ferry, "curl": command(*curl, "@")}
+    if place == "disk":
+        tools["curl, then sync"] = curl_then_sync
     if scheme != "h2":
         tools["wget2"] = command(
             "wget2", "-q", "--no-config", "--ca-certificate=" + certificate, "--no-http2", "-O", "@", url)
