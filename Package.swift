@@ -58,7 +58,7 @@ let package = Package(
     program("ferryd", ["TransferDaemon"]),
 
     // The same engine in a program's own process.
-    library("InProcessTransfers", ["CurlEngine", "LinuxSystem", "TransferCore"]),
+    library("InProcessTransfers", ["CurlEngine", "DeviceConditions", "LinuxSystem", "TransferCore"]),
 
     // The clients.
     library("FerryClient", ["LinuxSystem", "TransferCore", "WireProtocol"]),
@@ -90,7 +90,9 @@ let package = Package(
     tests("FerryClientTests", ["FerryClient", "LoopbackServer", "ferryd"]),
     tests("AppLifecycleTests", ["AppLifecycle", "FerryClient", "WireProtocol"]),
     tests("BackgroundURLSessionTests", ["BackgroundURLSession", "LoopbackServer", "ferryd"]),
-    tests("InProcessTransfersTests", ["InProcessTransfers", "LinuxSystem", "TransferCore"]),
+    tests(
+      "InProcessTransfersTests",
+      ["InProcessTransfers", "DeviceConditions", "LinuxSystem", "LoopbackServer", "TransferCore"]),
     tests(
       "DaemonTests",
       ["FerryClient", "LoopbackServer", "LinuxSystem", "TransferCore", "WireProtocol", "ferryd", "ferry"],

@@ -41,7 +41,9 @@
 
     /// The error of a transfer in this process.
     static func error(of failure: TransferFailure, url: URL?, resumeData: Data?) -> URLError {
-      make(urlErrorCode(of: failure.code), failure.detail, url: url, also: holding(resumeData))
+      make(
+        urlErrorCode(of: failure.code), failure.detail, url: url,
+        also: holding(resumeData).merging(unavailability(failure.domain, failure.number)) { $1 })
     }
 
     /// What a new download needs to go on from one, as an error's `userInfo` holds it.
@@ -61,19 +63,18 @@
       }
       guard failure.code != "cancelled" else { return cancellation(of: task) }
       let code = FailureCode(rawValue: failure.code).map(urlErrorCode(of:)) ?? .unknown
-      let error = make(
-        code, failure.detail, url: URL(string: task.currentURL ?? task.url), also: holding(resumeData(of: task)))
-      guard failure.domain == "condition", let reason = unavailability(failure.number) else { return error }
-      var userInfo = error.userInfo
-      userInfo[NSURLErrorNetworkUnavailableReasonKey] = reason.rawValue
-      return URLError(error.code, userInfo: userInfo)
+      return make(
+        code, failure.detail, url: URL(string: task.currentURL ?? task.url),
+        also: holding(resumeData(of: task)).merging(unavailability(failure.domain, failure.number)) { $1 })
     }
 
-    /// Of the constraints that were not met, as ``Constraints`` numbers them.
-    private static func unavailability(_ number: Int) -> URLError.NetworkUnavailableReason? {
+    /// Of the constraints that were not met, as ``Constraints`` numbers them; for `userInfo`.
+    private static func unavailability(_ domain: String?, _ number: Int) -> [String: Any] {
+      guard domain == "condition" else { return [:] }
       let missing = Constraints(rawValue: UInt8(clamping: number))
-      if missing.contains(.unmetered) { return .expensive }
-      return missing.contains(.unconstrained) ? .constrained : nil
+      let reason: URLError.NetworkUnavailableReason? =
+        missing.contains(.unmetered) ? .expensive : missing.contains(.unconstrained) ? .constrained : nil
+      return reason.map { [NSURLErrorNetworkUnavailableReasonKey: $0.rawValue] } ?? [:]
     }
 
     private static func resumeData(of task: TaskSnapshot) -> Data? {

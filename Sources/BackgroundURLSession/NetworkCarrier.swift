@@ -50,6 +50,7 @@
         kind: run.order.kind == .download ? .download : .data, request: RequestTranslation.transfer(request),
         origin: origin)
       draft.statusRule = .any
+      draft.constraints = RequestTranslation.constraints(of: request, under: configuration, to: origin)
       draft.resumeToken = run.order.resumeToken
       let resource = Self.duration(configuration.timeoutIntervalForResource) ?? .seconds(604_800)
       let seconds =

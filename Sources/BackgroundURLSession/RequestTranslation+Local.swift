@@ -26,6 +26,16 @@
         secretHeaderNames: ["Proxy-Authorization"])
     }
 
+    /// As of a background session, except that this machine itself is no network that anybody pays for: a program that
+    /// waits would get an error in place of an answer.
+    static func constraints(
+      of request: URLRequest, under configuration: URLSessionConfiguration, to origin: String
+    ) -> Constraints {
+      guard !Origin.isLoopback(origin) else { return [] }
+      let names = requires(of: request, under: configuration)
+      return Constraints(Constraints.each.filter { names.contains($0.name) })
+    }
+
     static func response(_ head: ResponseHead) -> HTTPURLResponse? {
       response(
         WireResponse(

@@ -47,7 +47,8 @@
         .flatMap(BackgroundTaskCancelledReason.init(rawValue:))
     }
 
-    /// Why no network could be used; nil when that was not the cause.
+    /// Why no network could be used, with the code `notConnectedToInternet`; nil when that was not the cause. A
+    /// cellular network is an expensive one here.
     public var networkUnavailableReason: NetworkUnavailableReason? {
       (userInfo[NSURLErrorNetworkUnavailableReasonKey] as? Int).flatMap(NetworkUnavailableReason.init(rawValue:))
     }

@@ -7,15 +7,16 @@
   extension URLRequest {
     static let forbiddenNetworksField = "Ferry-Forbidden-Networks"
 
-    /// Whether a metered network may carry the request. Default: true. False waits for another in a background session;
-    /// a configuration that forbids it is not overruled.
+    /// Whether a metered network may carry the request. Default: true. False waits for another in a background session,
+    /// and in an ordinary one whose configuration says so; else it fails. A configuration that forbids it is not
+    /// overruled.
     public var allowsExpensiveNetworkAccess: Bool {
       get { !forbiddenNetworks.contains("expensive") }
       set { set("expensive", isForbidden: !newValue) }
     }
 
-    /// Whether a network that a person wants to be used sparingly may carry the request. Default: true. False waits for
-    /// another in a background session; a configuration that forbids it is not overruled.
+    /// Whether a network that a person wants to be used sparingly may carry the request. Default: true. False is as for
+    /// ``allowsExpensiveNetworkAccess``.
     public var allowsConstrainedNetworkAccess: Bool {
       get { !forbiddenNetworks.contains("constrained") }
       set { set("constrained", isForbidden: !newValue) }

@@ -36,19 +36,22 @@
     /// Whether a cellular network may carry the session's tasks. Default: true. Nothing on Linux tells a cellular
     /// network from another metered one, so false is as ``allowsExpensiveNetworkAccess`` being false.
     open var allowsCellularAccess = true
-    /// Whether a metered network may carry the session's tasks. Default: true. False: tasks wait for another, and one
-    /// that runs when the network becomes metered is stopped and continued later.
+    /// Whether a metered network may carry the session's tasks. Default: true. False: tasks of a background session
+    /// wait for another, and one that runs when the network becomes metered is stopped and continued later. Those of
+    /// an ordinary session fail with `URLError.notConnectedToInternet`, whose `networkUnavailableReason` says why;
+    /// with ``waitsForConnectivity`` those that have not begun wait.
     open var allowsExpensiveNetworkAccess = true
     /// Whether a network that a person wants to be used sparingly may carry the session's tasks: one that was marked as
-    /// metered by hand (NetworkManager does not merely guess it). Default: true.
+    /// metered by hand (NetworkManager does not merely guess it). Default: true. False is as for
+    /// ``allowsExpensiveNetworkAccess``.
     open var allowsConstrainedNetworkAccess = true
     /// Default: true. Linux knows one degree of sparing only, so false is as ``allowsConstrainedNetworkAccess`` being
     /// false.
     open var allowsUltraConstrainedNetworkAccess = true
     /// Default: false. Kept; no effect yet.
     open var requiresDNSSECValidation = false
-    /// Whether a task waits for a network in place of failing. Default: false. Background sessions always wait, as on
-    /// Apple's systems.
+    /// Whether a task waits for a network that it may use in place of failing. Default: false. Background sessions
+    /// always wait, as on Apple's systems.
     open var waitsForConnectivity = false
     /// True: tasks wait for external power and a network that is not metered, but at most until half of
     /// ``timeoutIntervalForResource`` is over, or a day before its end where that is later. Default: false.

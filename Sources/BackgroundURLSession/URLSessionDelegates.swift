@@ -42,7 +42,8 @@
       _ session: URLSession, task: URLSessionTask, willBeginDelayedRequest request: URLRequest,
       completionHandler: @escaping @Sendable (URLSession.DelayedRequestDisposition, URLRequest?) -> Void)
 
-    /// Never called: background sessions always wait, as on Apple's systems.
+    /// The task waits for a network, or for one that it may use. Called once at most, and only in sessions that wait
+    /// for connectivity; never in background sessions, which always wait, as on Apple's systems.
     func urlSession(_ session: URLSession, taskIsWaitingForConnectivity task: URLSessionTask)
 
     /// Never called: background sessions always follow redirects, as on Apple's systems.

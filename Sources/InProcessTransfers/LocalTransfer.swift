@@ -67,7 +67,7 @@ package protocol TransferListener: AnyObject, Sendable {
   func transferAsksCredential(_ challenge: Challenge, _ head: ResponseHead?)
   /// The body must be sent from its start, and its feed is used up: to be answered by ``TransferHome/provide(_:to:)``.
   func transferNeedsBody()
-  /// No network is there, and the session waits for one.
+  /// No network is there, or none that the transfer may use, and the session waits for one. Once at most.
   func transferAwaitsConnectivity()
   /// The last call.
   func transferEnded(_ ending: LocalEnding, _ metrics: MetricsLog)

@@ -1,4 +1,5 @@
 package import CurlEngine
+package import DeviceConditions
 import LinuxSystem
 package import TransferCore
 
@@ -22,6 +23,20 @@ package final class TransferHome: Sendable {
     // From workers.
     case opened(AttemptID, Swift.Result<LocalFiles, LocalFileFailure>)
     case finalized(TaskID, FinalizeOutcome)
+    // From the device's sources.
+    case observed(DeviceFacts)
+  }
+
+  /// Asks for what is behind these constraints to be watched from now on.
+  package typealias Need = @Sendable (Constraints) -> Void
+  /// Begins to watch the device, for facts to be reported from any thread; nil: it cannot be watched.
+  package typealias Watch = @Sendable (_ report: @escaping @Sendable (DeviceFacts) -> Void) -> Need?
+
+  /// What a home is told of the machine.
+  struct Surroundings: Sendable {
+    var temporaryFolder: String
+    var isOnline: @Sendable () -> Bool
+    var watch: Watch
   }
 
   /// The home of this process; made by its first use, and there until the process ends.
@@ -36,22 +51,32 @@ package final class TransferHome: Sendable {
   ///   - temporaryFolder: where the files of downloads stand until they are released.
   ///   - threadName: of the loop, for debuggers.
   ///   - isOnline: whether a network is there; asked when a host is not found, on the loop's thread.
+  ///   - watch: called on the loop's thread, when the first transfer forbids itself some network.
   package init(
     temporaryFolder: String, threadName: String = "URLSession",
-    isOnline: @escaping @Sendable () -> Bool = { NetworkInterface.isAnyUp }
+    isOnline: @escaping @Sendable () -> Bool = { NetworkInterface.isAnyUp },
+    watch: @escaping Watch = TransferHome.watchDevice
   ) {
+    let surroundings = Surroundings(temporaryFolder: temporaryFolder, isOnline: isOnline, watch: watch)
     do throws(SystemError) {
       let mailbox = try Mailbox<Message>()
       let worker = try Worker(name: threadName, limit: 1)
       self.mailbox = mailbox
       self.worker = worker
       failure = nil
-      worker.submit { TransferLoop.run(mailbox, temporaryFolder: temporaryFolder, isOnline: isOnline) }
+      worker.submit { TransferLoop.run(mailbox, surroundings) }
     } catch {
       mailbox = nil
       worker = nil
       failure = TransferLoop.unavailable("\(error)")
     }
+  }
+
+  /// The real sources, as the environment places them.
+  package static let watchDevice: Watch = { report in
+    let places = DeviceConditions.Places(environment: ProcessEnvironment.current())
+    guard let device = try? DeviceConditions(places, report: report) else { return nil }
+    return { device.need($0) }
   }
 
   private func post(_ message: Message) { mailbox?.post(message) }

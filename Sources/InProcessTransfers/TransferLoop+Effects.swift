@@ -46,6 +46,7 @@ extension TransferLoop {
       if let id = transfer.id { forget(id) }
     case .opened(let attempt, let result): openedFiles(attempt, result)
     case .finalized(let id, let outcome): handle(.finalized(id, outcome))
+    case .observed(let facts): observed(facts)
     }
     // In order: what one message causes is done before the next is looked at.
     perform()
@@ -129,7 +130,10 @@ extension TransferLoop {
       if let id = core.taskOnWire(attempt) { hold(id, .suspended) }
     case .unpause(let attempt):
       if let id = core.taskOnWire(attempt) { letGo(id, .suspended) }
-    case .awaitsConnectivity(let id): works[id]?.transfer.listener.transferAwaitsConnectivity()
+    case .awaitsConnectivity(let id):
+      guard let work = works[id], !work.knowsThatItWaits else { return }
+      works[id]?.knowsThatItWaits = true
+      work.transfer.listener.transferAwaitsConnectivity()
     }
   }
 

@@ -21,6 +21,8 @@ final class TransferLoop {
     var freshFeed: (feed: BodyFeed, length: Int64?)?
     /// Opened files that wait for a body.
     var awaitsBody: AttemptID?
+    /// It heard that it waits for a network.
+    var knowsThatItWaits = false
   }
 
   struct Holds: OptionSet {
@@ -39,7 +41,7 @@ final class TransferLoop {
   let bridge: EventLoopBridge
   let engine: CurlEngine
   let folder: String
-  private let isOnline: @Sendable () -> Bool
+  let surroundings: TransferHome.Surroundings
   var core: Core
   var works: [TaskID: Work] = [:]
   /// Rows, so to speak: what the core may ask for again.
@@ -52,6 +54,9 @@ final class TransferLoop {
   var opened: [AttemptID: LocalFiles] = [:]
   var effects: [Effect] = []
   var firstEffect = 0
+  // Conditions (TransferLoop+Conditions.swift).
+  var need: TransferHome.Need?
+  var watched: Constraints = []
   var now = ClockReading(boot: .now(), wall: WallInstant(milliseconds: Clocks.wallMilliseconds()), randomWord: 0)
   private var lastToken: Int64 = 0
   private var messages: [TransferHome.Message] = []
@@ -61,12 +66,10 @@ final class TransferLoop {
   private var random = RandomWords(seed: Clocks.randomWord())
 
   /// Turns for as long as the process lives.
-  static func run(
-    _ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String, isOnline: @escaping @Sendable () -> Bool
-  ) {
+  static func run(_ mailbox: Mailbox<TransferHome.Message>, _ surroundings: TransferHome.Surroundings) {
     let loop: TransferLoop
     do {
-      loop = try TransferLoop(mailbox, temporaryFolder: temporaryFolder, isOnline: isOnline)
+      loop = try TransferLoop(mailbox, surroundings)
     } catch {
       return refuseAll(mailbox, unavailable("\(error)"))
     }
@@ -88,16 +91,14 @@ final class TransferLoop {
     }
   }
 
-  private init(
-    _ mailbox: Mailbox<TransferHome.Message>, temporaryFolder: String, isOnline: @escaping @Sendable () -> Bool
-  ) throws {
+  private init(_ mailbox: Mailbox<TransferHome.Message>, _ surroundings: TransferHome.Surroundings) throws {
     self.mailbox = mailbox
-    self.isOnline = isOnline
+    self.surroundings = surroundings
     loop = try EventLoop()
     files = try FileWorkers()
     bridge = try EventLoopBridge(loop)
     engine = try bridge.makeEngine()
-    let root = temporaryFolder.hasPrefix("/") ? temporaryFolder : "/tmp"
+    let root = surroundings.temporaryFolder.hasPrefix("/") ? surroundings.temporaryFolder : "/tmp"
     let name = "ferry-\(String(Clocks.randomWord(), radix: 36))"
     folder = "\(root.hasSuffix("/") ? String(root.dropLast()) : root)/\(name)"
     core = Core(
@@ -107,6 +108,7 @@ final class TransferLoop {
     _ = try loop.register(descriptor: mailbox.descriptor, interest: .readable) { [unowned self] _ in
       hasMessages = true
     }
+    startConditions()
   }
 
   /// The name of the folder, as the core's paths have it.
@@ -131,6 +133,7 @@ final class TransferLoop {
       messages.removeAll(keepingCapacity: true)
     }
     gatherEngine()
+    watchConditions()
     effects += core.admit(at: now)
     perform()
     keep(core.takeChanges())
@@ -189,7 +192,7 @@ final class TransferLoop {
 
   /// Without a network a name is not found either; what the program wants to hear is that there is none.
   private func blamingNetwork(_ end: AttemptEnd) -> AttemptEnd {
-    guard case .failed(var failure) = end, failure.code == .hostNotFound, !isOnline() else { return end }
+    guard case .failed(var failure) = end, failure.code == .hostNotFound, !surroundings.isOnline() else { return end }
     failure.code = .networkUnavailable
     failure.detail = "No network is there. \(failure.detail)"
     return .failed(failure)

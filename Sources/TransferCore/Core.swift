@@ -79,6 +79,8 @@ package struct Core: Hashable, Sendable {
   var wasOffline = false
   /// What some task has required since the start; see ``noteDemand(_:)``.
   package internal(set) var demanded: Constraints = []
+  /// Waiting tasks of foreground sessions whose constraints may not be met; see ``judgeConditions(_:)``.
+  var unjudged: [TaskID] = []
   /// Events that were about nothing that exists any more.
   package internal(set) var staleEvents = 0
 
@@ -136,6 +138,7 @@ package struct Core: Hashable, Sendable {
     followWallClock(now)
     fireTimers(now)
     for id in admission.wake(at: now.boot) { line(up: id, now) }
+    judgeConditions(now)
     while !isDraining, let place = admission.popCandidate(at: now.boot) {
       let id = place.task
       guard let cell = tasks[id], admission.isCurrent(place, cell) else { continue }

@@ -148,6 +148,21 @@ struct RequestTranslationTests {
     #expect(try requires() == ["unmetered", "unconstrained"])
   }
 
+  @Test("an ordinary session's request may use this machine itself, whatever is forbidden")
+  func loopback() {
+    let configuration = Self.configuration()
+    var request = URLRequest(url: Self.url)
+    func constraints(_ origin: String = "http://host.test:80") -> Constraints {
+      RequestTranslation.constraints(of: request, under: configuration, to: origin)
+    }
+    #expect(constraints() == [])
+    configuration.allowsCellularAccess = false
+    #expect(constraints() == .unmetered)
+    request.allowsConstrainedNetworkAccess = false
+    #expect(constraints() == [.unmetered, .unconstrained])
+    #expect(constraints("http://localhost:80") == [] && constraints("http://127.0.0.1:80") == [])
+  }
+
   @Test("a transfer that was stopped for its conditions says which")
   func unavailability() {
     var task = TaskSnapshot(
@@ -159,6 +174,8 @@ struct RequestTranslationTests {
       let error = FailureTranslation.error(of: task)
       #expect(error?.code == .notConnectedToInternet)
       #expect(error?.networkUnavailableReason == reason)
+      let local = TransferFailure(.networkUnavailable, .permanent, domain: "condition", number: number, detail: "x")
+      #expect(FailureTranslation.error(of: local, url: nil, resumeData: nil).networkUnavailableReason == reason)
     }
   }
 

@@ -1,31 +1,7 @@
 import InProcessTransfers
-import LinuxSystem
 import Synchronization
 import Testing
 import TransferCore
-
-/// Hears of one transfer.
-private final class Listener: TransferListener {
-  let waited: AsyncStream<Void>
-  let ended: AsyncStream<LocalEnding>
-  private let waits: AsyncStream<Void>.Continuation
-  private let ends: AsyncStream<LocalEnding>.Continuation
-
-  init() {
-    (waited, waits) = AsyncStream.makeStream()
-    (ended, ends) = AsyncStream.makeStream()
-  }
-
-  func transferResponded(_ head: ResponseHead) {}
-  func transferReceived(_ bytes: [UInt8]) -> Bool { true }
-  func transferProgressed(received: Int64, sent: Int64) {}
-  func transferResumed(at offset: Int64, of total: Int64?) {}
-  func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest) {}
-  func transferAsksCredential(_ challenge: Challenge, _ head: ResponseHead?) {}
-  func transferNeedsBody() {}
-  func transferAwaitsConnectivity() { waits.yield() }
-  func transferEnded(_ ending: LocalEnding, _ metrics: MetricsLog) { ends.yield(ending) }
-}
 
 @Suite(.timeLimit(.minutes(1))) struct ConnectivityTests {
   /// A name that no resolver knows (RFC 6761).
@@ -41,11 +17,7 @@ private final class Listener: TransferListener {
   }
 
   private func failure(_ listener: Listener) async -> FailureCode? {
-    for await ending in listener.ended {
-      if case .failed(let failure, _) = ending { return failure.code }
-      return nil
-    }
-    return nil
+    if case .failed(let failure, _)? = await listener.ending() { failure.code } else { nil }
   }
 
   @Test func aNameIsNotFoundWhereThereIsANetwork() async {

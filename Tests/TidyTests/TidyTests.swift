@@ -19,7 +19,9 @@ import Testing
     "FerryClient": [
       "TransferCore", "LinuxSystem", "WireProtocol", "FoundationEssentials", "Glibc", "Synchronization",
     ],
-    "InProcessTransfers": ["TransferCore", "LinuxSystem", "CurlEngine", "Synchronization", "Glibc"],
+    "InProcessTransfers": [
+      "TransferCore", "LinuxSystem", "CurlEngine", "DeviceConditions", "Synchronization", "Glibc",
+    ],
     "BackgroundURLSession": facade.union(["InProcessTransfers"]),
     "BackgroundTasks": facade, "AppLifecycle": facade,
     "ferry": [

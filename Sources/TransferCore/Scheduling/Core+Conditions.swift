@@ -18,6 +18,10 @@ extension Core {
       }
     }
     for id in active.keys.sorted() { stopIfBlocked(id, now) }
+    // Only a home that has such sessions looks at tasks.
+    guard sessions.order.contains(where: { isForeground($0) }) else { return }
+    let table = tasks
+    table.forEach { noteUnjudged($0) }
   }
 
   /// Also when a server has redirected what could not be stopped while it might act on it.
@@ -36,17 +40,50 @@ extension Core {
     leaveWire(id)
     if isForeground(cell.entry.session) || (cell.entry.kind == .data && cell.entry.received > 0) {
       // Its client has the first bytes already, and a second attempt would give it them again.
-      return finish(id, .failed(Self.conditionLost(admission.required(cell).subtracting(admission.satisfied))), now)
+      let missing = admission.required(cell).subtracting(admission.satisfied)
+      let what = "was stopped in its middle, for the device no longer met"
+      return finish(id, .failed(Self.conditionFailure(missing, what)), now)
     }
     setState(.waiting, of: id)
     line(up: id, now)
   }
 
-  private static func conditionLost(_ missing: Constraints) -> TransferFailure {
+  private static func conditionFailure(_ missing: Constraints, _ what: String) -> TransferFailure {
     TransferFailure(
       .networkUnavailable, .permanent, domain: "condition", number: Int(missing.rawValue),
-      detail: "The transfer was stopped in its middle, for the device no longer met what it requires: "
-        + "\(missing.names.joined(separator: ", ")).")
+      detail: "The transfer \(what) what it requires: \(missing.names.joined(separator: ", ")).")
+  }
+
+  // MARK: Programs that wait
+
+  /// What waits for conditions in silence, although its program may have to hear of it.
+  mutating func noteUnjudged(_ cell: TaskCell) {
+    guard cell.entry.state == .waiting, !admission.required(cell).isSubset(of: admission.satisfied),
+      isForeground(cell.entry.session)
+    else { return }
+    unjudged.append(cell.entry.id)
+  }
+
+  /// Once a tick, for a command's reply comes before what the task comes to.
+  mutating func judgeConditions(_ now: ClockReading) {
+    guard !unjudged.isEmpty else { return }
+    let ids = unjudged
+    unjudged.removeAll()
+    for id in ids { judgeConditions(of: id, now) }
+  }
+
+  /// A task of a foreground session that could begin now, but for its constraints, fails; where the session waits, it
+  /// waits, and its program is told. What is still being looked at is judged when that is known.
+  mutating func judgeConditions(of id: TaskID, _ now: ClockReading) {
+    guard let cell = tasks[id], cell.entry.state == .waiting, cell.isQueued,
+      case .foreground(let waits)? = sessions[cell.entry.session]?.record.conduct
+    else { return }
+    let missing = admission.required(cell).subtracting(admission.satisfied).subtracting(conditions.pending)
+    guard !missing.isEmpty else { return }
+    if waits { return effects.append(.foreground(.awaitsConnectivity(id))) }
+    // Judged again when they are there.
+    if lacksDetails(id) { return effects.append(.loadDetails(id)) }
+    finish(id, .failed(Self.conditionFailure(missing, "did not begin, for the device does not meet")), now)
   }
 
   // MARK: Discretion

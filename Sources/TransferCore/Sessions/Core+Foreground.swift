@@ -30,7 +30,7 @@ package enum ForegroundEffect: Hashable, Sendable {
   /// Stop receiving: the task was suspended, and keeps its connection.
   case pause(AttemptID)
   case unpause(AttemptID)
-  /// The task waits for a network.
+  /// The task waits for a network, or for one that it may use; told anew each time that it is found to.
   case awaitsConnectivity(TaskID)
 }
 

@@ -6,6 +6,7 @@ extension Core {
     guard var cell = tasks[id], cell.entry.state == .waiting else { return }
     admission.enqueue(&cell, at: now.boot)
     tasks[id] = cell
+    noteUnjudged(cell)
   }
 
   /// Whether a task that has a slot may use it. What is not so yet comes back by an event of its own.
@@ -74,6 +75,7 @@ extension Core {
     if unreadable.contains(id), !cell.entry.state.isFinished { quarantine(id, now) }
     conclude(id, now)
     runHeldCommands(after: id, now)
+    judgeConditions(of: id, now)
     if active[id]?.phase == .loading { open(id) }
     if let due = tasks[id]?.deadlineAt, due <= now.boot { timeOut(id, now) }
     if cell.entry.kind == .data { endDataTasks(of: cell.entry.session, now) }
