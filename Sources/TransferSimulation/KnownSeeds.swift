@@ -50,6 +50,12 @@ package enum KnownSeeds {
     Seed(
       seed: 3_000_398, events: 4000,
       reason: "The simulation took a result whose length no server had told, and whose folder failed, for no result."),
+    Seed(
+      seed: 20_000_093, events: 4000,
+      reason: "The simulation took a clock that was set a year ahead and back for one that nobody had touched."),
+    Seed(
+      seed: 20_000_497, events: 4000,
+      reason: "The simulation wanted a launch to double a delay that was over just before there was a reason for it."),
   ]
 
   private static let swept =

@@ -58,7 +58,11 @@ package final class Simulation {
   private(set) var now: Int64 = 0
   private var bootStart: Int64 = 0
   private(set) var bootNumber = 1
-  var wallOffsetMilliseconds: Int64 = 0
+  var wallOffsetMilliseconds: Int64 = 0 {
+    didSet { wallSettings += 1 }
+  }
+  /// How often the calendar clock was set: set there and back, it shows what it would have shown.
+  private(set) var wallSettings = 0
   private var agenda = BinaryHeap<Due>()
   private var happenings: [Int64: () -> Void] = [:]
   private var lastHappening: Int64 = 0

@@ -113,6 +113,34 @@ import WireProtocol
     try eventually("their descriptors are closed", is: { ProcessFacts.descriptors(daemon.processID) <= before.0 + 8 })
   }
 
+  /// More than one turn of the loop has time for: nobody is left out, and a transfer goes on meanwhile.
+  @Test func everyOneOfManyBusyClientsIsServed() throws {
+    let server = try LocalServer.start { _ in
+      .generated(length: 8 << 20, seed: 81).throttled(bytes: 64 << 10, every: .milliseconds(4))
+    }
+    defer { server.stop() }
+    let home = try DaemonHome()
+    _ = try home.startForeground()
+    let client = try home.connect()
+    let session = try client.open("s", collects: false)
+    var suspended = WireTaskSpecification.download(server.url("/"))
+    suspended.isSuspended = true
+    let waiting = try client.enqueue(Array(repeating: suspended, count: 100), in: session).compactMap(\.id)
+    let running = try client.download(server.url("/"), to: home.out + "/file", in: session)
+    let others = try (0..<16).map { _ in try home.connect() }
+    let asked = try others.map { other in
+      try (0..<8).map { _ in try other.send(.taskList(TaskListParameters(limit: 100, session: session))) }
+    }
+    for (other, numbers) in zip(others, asked) {
+      for number in numbers {
+        let told = try other.reply(to: number, TaskListResult.self).tasks
+        #expect(told.map(\.id) == waiting)
+      }
+    }
+    #expect(try client.waitForEnd(of: running).state == "succeeded")
+    expectContent(home.out + "/file", GeneratedContent(length: 8 << 20, seed: 81))
+  }
+
   @Test func aClientThatNeverReadsIsCutOff() throws {
     let home = try DaemonHome()
     let daemon = try home.startForeground()

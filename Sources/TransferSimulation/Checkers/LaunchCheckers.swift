@@ -10,8 +10,8 @@ final class LaunchBudgetChecker: Checker {
     var at: Int64
     /// What must have passed before the next.
     var least: Duration
-    /// Calendar clock at that time: one that was set excuses a restarted daemon.
-    var offset: Int64
+    /// How often the calendar clock had been set: one that was set since excuses a restarted daemon.
+    var wallSettings: Int
   }
 
   private var books: [String: Book] = [:]
@@ -30,20 +30,32 @@ final class LaunchBudgetChecker: Checker {
     var least = policy.firstDelay
     // A daemon that died before it could note that it had started the process orders the same launch again.
     if books[order.app]?.number == order.number { return nil }
-    if let book = books[order.app], book.offset == world.wallOffsetMilliseconds {
+    if let book = books[order.app], book.wallSettings == world.wallSettings {
       let passed = Duration.nanoseconds(world.now - book.at)
       // The order waits for its commit, which takes its time at either end.
       if passed + .seconds(10) < book.least {
         return "app \(order.app) was launched (\(order.number)) \(passed) after the last time, not \(book.least)"
       }
-      if passed < book.least + .seconds(1) {
+      if passed < book.least + .seconds(1), waited(order, world, since: passed - book.least) {
         world.coverage.note(.launchDelayed)
         least = min(book.least * 2, policy.longestDelay)
       }
     }
     books[order.app] = Book(
-      number: order.number, at: world.now, least: least, offset: world.wallOffsetMilliseconds)
+      number: order.number, at: world.now, least: least, wallSettings: world.wallSettings)
     return nil
+  }
+}
+
+extension LaunchBudgetChecker {
+  /// Whether the app was already wanted when its delay was over, that long ago: else the launch was free again.
+  private func waited(_ order: LaunchOrder, _ world: Simulation, since past: Duration) -> Bool {
+    let over = world.wall.milliseconds - past.millisecondsClamped
+    let sessions = world.store.sessions.values.filter { $0.key.app == order.app && $0.key.identifier == order.session }
+    // What has ended and was not collected is there still.
+    let ended = world.store.entries.values.filter { entry in sessions.contains { $0.id == entry.session } }
+      .compactMap { $0.finishedAt?.milliseconds }
+    return order.reason == .sessionEvents && ended.allSatisfy { $0 < over }
   }
 }
 
