@@ -56,6 +56,9 @@ package enum KnownSeeds {
     Seed(
       seed: 20_000_497, events: 4000,
       reason: "The simulation wanted a launch to double a delay that was over just before there was a reason for it."),
+    Seed(
+      seed: 20_001_007, events: 4000,
+      reason: "The simulation took an empty file for a fault that a second task had put in the place of the first's."),
   ]
 
   private static let swept =

@@ -92,11 +92,15 @@ final class ContentChecker: Checker {
     guard let plan = view.plan, let progress = view.progress else { return nil }
     guard content.spans.count <= 1 else { return "spliced of \(content.spans)" }
     let object = world.servers.object(at: plan.request.url)
+    // Another task may have replaced it since, with another object.
+    let isShared = progress.filePath?.contains("shared") == true
     guard let span = content.spans.first else {
       let couldBeEmpty =
         !progress.isLengthVerified
-        || world.servers.versions.contains { $0.length == 0 && ($0.object == object || $0.kind == .page) }
-      return couldBeEmpty && plan.expectedSHA256 == nil ? nil : "empty"
+        || world.servers.versions.contains {
+          $0.length == 0 && (isShared || $0.object == object || $0.kind == .page)
+        }
+      return couldBeEmpty && (isShared || plan.expectedSHA256 == nil) ? nil : "empty"
     }
     guard span.version >= 0 else { return "holds what no server sent: \(span)" }
     let version = world.servers.versions[Int(span.version)]
@@ -104,7 +108,6 @@ final class ContentChecker: Checker {
     let isPrefix = !progress.isLengthVerified && span.length < version.length
     if isPrefix { world.coverage.note(.lengthUnverified) }
     if span.length != version.length, !isPrefix { return "has \(span.length) of \(version.length) bytes" }
-    let isShared = progress.filePath?.contains("shared") == true
     if version.kind == .object, version.object != object, !isShared { return "is of object \(version.object)" }
     let mustBeDecoded = version.isEncoded && !plan.keepsEncoding && plan.kind != .data
     if span.isDecoded != mustBeDecoded, !isShared {
