@@ -34,7 +34,7 @@ package enum Effect: Hashable, Sendable {
   package var needsCommit: Bool {
     switch self {
     // A refusal promises nothing; "the state cannot be stored" could otherwise not be said while it cannot.
-    case .reply(_, .refused): false
+    case .reply(_, .refused), .reply(_, .noted): false
     case .reply, .offer, .ask, .endSession, .releaseBody, .removeFiles: true
     case .announce(_, let announcement): announcement == .state || announcement == .removed
     case .begin(_, let afterCommit): afterCommit
@@ -120,6 +120,8 @@ package enum Reply: Hashable, Sendable {
   case identifiers(reached: [TaskID], unknown: [TaskID])
   case cancelled(reached: [TaskID], unknown: [TaskID], kept: [KeptPart])
   case done
+  /// Done, and nothing of it must outlive the daemon.
+  case noted
   case refused(Refusal)
 }
 

@@ -383,7 +383,7 @@ extension Daemon {
           kept: kept.map {
             WireKeptPart(id: $0.task.rawValue, resumeToken: $0.token.description, received: $0.received)
           }), isHeld: false)
-    case .done: respond(to: token, result: EmptyResult(), isHeld: false)
+    case .done, .noted: respond(to: token, result: EmptyResult(), isHeld: false)
     case .refused(let refusal): respond(to: token, refusal.wireError)
     }
   }

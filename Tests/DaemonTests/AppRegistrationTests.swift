@@ -49,6 +49,22 @@ import WireProtocol
     #expect(try ferry("app").status == .exited(code: 2))
   }
 
+  /// What can be seen of the program is said while the person is there; it may be right by the time of the launch.
+  @Test func theCommandSaysWhatIsWrongWithTheProgram() throws {
+    let file = home.path + "/program"
+    try Files.atomicWrite(file, Array("#!/bin/sh\n".utf8))
+    #expect(unsafe chmod(file, 0o600) == 0)
+    for (path, words) in [
+      (home.path + "/nothing", "does not exist yet"), (home.path, "is a folder"), (file, "is not executable yet"),
+    ] {
+      let made = try ferry("app", "register", "org.x", "--exec", path)
+      #expect(made.status == .exited(code: 0), "\(made)")
+      #expect(made.errors.contains("\(path) \(words)"), "\(made)")
+    }
+    #expect(unsafe chmod(file, 0o700) == 0)
+    #expect(try ferry("app", "register", "org.x", "--exec", file).errors.isEmpty)
+  }
+
   @Test func registrationsOutliveTheDaemon() throws {
     _ = try ferry("app", "register", "org.y", "--exec", "/bin/true")
     try home.killDaemon()
@@ -120,6 +136,7 @@ import WireProtocol
     }
     let cases: [(String, String)] = [
       (home.path + "/nothing", "there is no such file"),
+      (home.path, "it is a folder"),
       (try script("closed", "#!/bin/sh\n", 0o600), "it is not executable"),
       (try script("lost", "#!/no/such/interpreter\n", 0o700), "interpreter that its first line names does not exist"),
       (try script("text", "just words\n", 0o700), "it is no program"),

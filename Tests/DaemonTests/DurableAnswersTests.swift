@@ -109,6 +109,16 @@ import WireProtocol
     #expect(try reader.show(1).state == "suspended")
     #expect(try reader.status().degraded != nil)
     #expect(throws: ProtocolClient.Failure.self) { try reader.show(2) }
+    // An app that starts is not kept waiting, and not told that it is registered.
+    _ = try reader.call(
+      .appAttach(AppAttachParameters(app: "org.x", state: "foreground", launch: nil)), EmptyResult.self)
+    do {
+      _ = try reader.call(
+        .appRegister(AppRegisterParameters(app: "org.x", command: ["/bin/true"])), EmptyResult.self)
+      Issue.record("a registration was accepted that cannot be stored")
+    } catch ProtocolClient.Failure.refused(let error) {
+      #expect(error.name == .degraded, "\(error)")
+    }
     // On the client's own connection too, before the promise.
     #expect(try client.list().map(\.id) == [1])
     #expect(daemon.errorText.contains("fault point"), "the fault was met")
@@ -117,6 +127,22 @@ import WireProtocol
     #expect(throws: ProtocolClient.Failure.self) { try client.reply(to: promise, TaskEnqueueResult.self) }
     try home.startForeground()
     #expect(try home.connect().list().isEmpty)
+  }
+
+  /// Nothing can be promised then; a person who waits is told why.
+  @Test func theCommandSaysWhyItsAnswerIsLate() throws {
+    let home = try DaemonHome()
+    try home.startForeground(Self.faults("ENOSPC", 3...12))
+    let client = try home.connect()
+    let session = try client.open("s", collects: false)
+    let id = try client.enqueue(Self.suspended(), in: session)
+    try client.send(.taskEnqueue(TaskEnqueueParameters(session: session, tasks: [Self.suspended()])))
+    try eventually("the state cannot be stored", is: { try client.status().degraded != nil })
+    let late = try home.run("ferry", ["cancel", String(id)])
+    #expect(late.status == .exited(code: 0), "\(late)")
+    #expect(late.errors.contains("ferryd cannot store its state ("), "\(late)")
+    let usual = try home.run("ferry", ["remove", String(id)])
+    #expect(usual.status == .exited(code: 0) && usual.errors.isEmpty, "\(usual)")
   }
 
   @Test func aCommitThatHangsSilencesNobodyForLong() throws {

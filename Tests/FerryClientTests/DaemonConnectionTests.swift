@@ -88,6 +88,17 @@ import WireProtocol
     #expect(failure?.message.contains("exit status 1") == true)
   }
 
+  /// Nobody reads what a daemon says that is started without a folder to write to.
+  @Test func aFolderThatNoDaemonCouldUseIsNamedBeforeOneIsStarted() throws {
+    let failure = #expect(throws: ConnectionFailure.self) {
+      try DaemonConnection.open(
+        client: "test/1", environment: ["FERRY_HOME": "relative", "FERRY_DAEMON": "/bin/false"], startsDaemon: true,
+        deadline: .seconds(5), onNotification: Self.ignore)
+    }
+    #expect(failure?.kind == .daemonUnavailable)
+    #expect(failure?.message.contains("FERRY_HOME relative: it must be an absolute path") == true)
+  }
+
   @Test func anotherProtocolVersionIsRefused() throws {
     let folder = try TemporaryFolder()
     let daemon = try FakeDaemon(home: folder.path, answersHello: false) { client, id, _ in

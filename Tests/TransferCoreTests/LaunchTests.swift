@@ -93,6 +93,29 @@ private struct LaunchBench {
 }
 
 @Suite struct LaunchTests {
+  /// What `app.show` says of it.
+  private func reason(_ world: LaunchBench) -> String? {
+    world.cell.map { world.bench.core.launchReason($0, at: world.bench.now) }
+  }
+
+  @Test func thePageSaysWhenTheNextLaunchMayCome() {
+    var world = LaunchBench.launchedOnce()
+    world.exited(1)
+    _ = world.orders()
+    #expect(reason(world)?.hasSuffix("the next launch may come in 1 min 0 s.") == true)
+  }
+
+  @Test func aLaunchThatCannotBeRecordedSaysWhatItWaitsFor() {
+    var world = LaunchBench()
+    let ids = world.download()
+    world.leave()
+    world.finish(ids[0])
+    #expect(world.orders().count == 1)
+    #expect(reason(world) == "It is being started.")
+    world.bench.handle(.storeChanged(degraded: "The disk is full."))
+    #expect(reason(world) == "It is started when the daemon can store its state again: The disk is full.")
+  }
+
   @Test func anAppIsLaunchedOnceWhenTheLastOfItsTasksHasEnded() {
     var world = LaunchBench()
     let ids = world.download(3)

@@ -77,7 +77,8 @@ struct DaemonDialer: Sendable {
 
   /// For messages about a daemon that does not come up.
   var whereToLook: String {
-    let log = (try? FerryDirectories.resolve(environment)).map { "\($0.state)/ferryd.log" } ?? "its log"
+    let log = (try? FerryDirectories.resolve(environment)).map { "\($0.state)/ferryd.log" }
+    guard let log, Files.exists(log) else { return "`ferryd --foreground` says why" }
     return "see \(log), or run `ferryd --foreground`"
   }
 
@@ -87,6 +88,8 @@ struct DaemonDialer: Sendable {
 
   /// Starts `ferryd --detach`, which ends when a daemon runs that is nobody's child; returns its process id.
   func start() throws(ConnectionFailure) -> Int32 {
+    // What we cannot find it cannot either, and nobody would read what it says of that.
+    _ = try socketPaths()
     let candidates = executableCandidates()
     guard let path = candidates.first(where: { unsafe access($0, X_OK) == 0 }) else {
       throw .daemonUnavailable(

@@ -3,6 +3,8 @@ extension Core {
   mutating func carryOut(_ command: AppCommand, _ token: RequestToken, _ now: ClockReading) {
     switch command {
     case .register(let registration):
+      // Each start of an app asks for it, and would wait until there is room on the disk again.
+      if degraded != nil { return refuseDegraded(token) }
       guard let refusal = register(registration, now) else { return effects.append(.reply(token, .done)) }
       effects.append(.reply(token, .refused(refusal)))
     case .remove(let id): removeApp(id, token)
@@ -13,7 +15,7 @@ extension Core {
     case .forceQuit(let id): forceQuit(id, token, now)
     case .attach(let id, let presence, let processID, let launch):
       connect(token.peer, to: id, processID: processID, launch: launch, as: presence, now)
-      effects.append(.reply(token, .done))
+      effects.append(.reply(token, .noted))
     case .changeState(let id, let presence):
       guard let cell = apps[id], let process = cell.process(of: token.peer) else {
         return refuse(
@@ -21,7 +23,7 @@ extension Core {
       }
       apps.update(id) { $0.processes[process].presence = presence }
       if presence == .foreground { bringToFront(id, by: process, now) }
-      effects.append(.reply(token, .done))
+      effects.append(.reply(token, .noted))
     case .handled(let id, let session, let launch):
       handled(session, of: id, launch: launch, now)
       effects.append(.reply(token, .done))

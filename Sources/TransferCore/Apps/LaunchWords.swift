@@ -8,6 +8,9 @@ extension Core {
     if let current = cell.current {
       switch current.phase {
       case .searching: return "The daemon was restarted, and looks for its process."
+      // A launch is on record before its process begins.
+      case .starting where degraded != nil:
+        return "It is started when the daemon can store its state again: \(degraded ?? "")"
       case .starting: return "It is being started."
       case .running:
         let left = current.deadline.map { "; its grant ends in \(($0 - now.boot).rounded)" } ?? ""
@@ -32,6 +35,10 @@ extension Core {
 }
 
 extension Duration {
-  /// Whole seconds, rounded up.
-  fileprivate var rounded: String { "\(max(0, (millisecondsClamped + 999) / 1000)) s" }
+  /// Whole seconds, rounded up; the delay between launches may be hours.
+  fileprivate var rounded: String {
+    let seconds = max(0, (millisecondsClamped + 999) / 1000)
+    if seconds < 60 { return "\(seconds) s" }
+    return seconds < 3600 ? "\(seconds / 60) min \(seconds % 60) s" : "\(seconds / 3600) h \(seconds / 60 % 60) min"
+  }
 }

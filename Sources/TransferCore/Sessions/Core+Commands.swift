@@ -150,7 +150,7 @@ extension Core {
 
   // MARK: Enqueueing
 
-  private mutating func refuseDegraded(_ token: RequestToken) {
+  mutating func refuseDegraded(_ token: RequestToken) {
     refuse(token, .degraded, "The daemon cannot store new work now: \(degraded ?? "")")
   }
 

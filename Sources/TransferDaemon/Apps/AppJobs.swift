@@ -52,6 +52,7 @@ enum AppJobs {
       switch error.number {
       case ENOENT where !Files.exists(path): "there is no such file; install it, or register the app anew"
       case ENOENT: "the interpreter that its first line names does not exist"
+      case EACCES where Files.isDirectory(path): "it is a folder; register the app anew with the program's own path"
       case EACCES: "it is not executable, or a folder on the way to it is closed; chmod +x it"
       case ENOEXEC: "it is no program, and its first line names no interpreter (#!)"
       case ENOTDIR: "a part of its path is no folder"

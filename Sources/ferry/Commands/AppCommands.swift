@@ -1,4 +1,5 @@
 import FerryClient
+import Glibc
 import LinuxSystem
 import WireProtocol
 
@@ -106,13 +107,20 @@ enum AppCommands {
       })
   }
 
+  /// What would keep the daemon from starting this program today; nil where nothing can be seen.
+  private static func doubt(about path: String) -> String? {
+    guard let status = FilePath.status(path) else { return "does not exist yet" }
+    if status.st_mode & S_IFMT == S_IFDIR { return "is a folder, and no program" }
+    return status.st_mode & 0o111 == 0 ? "is not executable yet; chmod +x it" : nil
+  }
+
   private static func runRegister(_ arguments: ParsedArguments) throws(CommandFailure) -> ExitCode {
     guard let path = arguments.value(.exec) else { throw .usage("app register needs --exec /ABS/PATH [ARG…].") }
     guard path.hasPrefix("/") else {
       throw .usage("--exec needs an absolute path, not \"\(path)\": the daemon has another working directory.")
     }
     // The daemon says so at the launch; here it can still be put right.
-    if !Files.exists(path) { Notice.say("\(TerminalText.escaped(path)) does not exist yet.") }
+    if let doubt = doubt(about: path) { Notice.say("\(TerminalText.escaped(path)) \(doubt).") }
     let id = arguments.operands[0]
     let link = try DaemonLink.open()
     _ = try link.call(

@@ -27,7 +27,9 @@ enum ControlCommands {
       run: { (arguments) throws(CommandFailure) in
         let ids = try ArgumentValue.taskIDs(arguments.operands)
         let parameters = TaskIdentifiersParameters(ids: ids)
-        let result = try DaemonLink.open().call(request(parameters), returning: TaskIdentifiersResult.self)
+        let link = try DaemonLink.open()
+        try link.sayIfNothingCanBeStored()
+        let result = try link.call(request(parameters), returning: TaskIdentifiersResult.self)
         if arguments.has(.json) {
           try StandardStream.output.writeLine(try JSONText.of(result))
         } else if !result.ids.isEmpty, StandardStream.error.isTerminal {
