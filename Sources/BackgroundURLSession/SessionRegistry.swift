@@ -133,6 +133,8 @@
       // For whoever speaks for the app, on a connection of its own.
       case .appWake: break
       case .taskQuestion(let notice): ofSession(notice.task.sessionID) { $0.asked(notice.task) }
+      // A restart is nothing that anybody need notice.
+      case .goodbye(let notice) where notice.isRestart == true: break
       case .goodbye(let notice): Diagnostics.log("ferryd ended the connection: \(notice.reason)")
       }
     }

@@ -372,7 +372,10 @@ extension Daemon {
   /// Clients that read get all that was said to them, at most in ``goodbyeGrace``: bytes of a data task among it.
   private func sayGoodbye() {
     for id in peerOrder {
-      say(.goodbye(GoodbyeNotice(reason: isRestarting ? "the daemon restarts" : "the daemon stops")), to: id)
+      let notice =
+        isRestarting
+        ? GoodbyeNotice(reason: "the daemon restarts", isRestart: true) : GoodbyeNotice(reason: "the daemon stops")
+      say(.goodbye(notice), to: id)
     }
     let end = BootInstant.now() + Self.goodbyeGrace
     flushPeers()

@@ -59,6 +59,9 @@ package enum KnownSeeds {
     Seed(
       seed: 20_001_007, events: 4000,
       reason: "The simulation took an empty file for a fault that a second task had put in the place of the first's."),
+    Seed(
+      seed: 30_000_663, events: 4000,
+      reason: "What a dead daemon had placed was recorded as verified, although no server had told its length."),
   ]
 
   private static let swept =

@@ -129,5 +129,11 @@ package struct SessionEndedNotice: Codable, Hashable, Sendable {
 
 package struct GoodbyeNotice: Codable, Hashable, Sendable {
   package var reason: String
-  package init(reason: String) { self.reason = reason }
+  /// The next daemon answers under the same process id in a moment.
+  package var isRestart: Bool?
+
+  package init(reason: String, isRestart: Bool? = nil) {
+    self.reason = reason
+    self.isRestart = isRestart
+  }
 }

@@ -99,6 +99,8 @@ import Testing
     let effects = bench.handle(
       .filesOpened(bench.attempt(id), OpenedFiles(partBytes: 7, freeBytes: nil, isPlaced: true)))
     #expect(effects.finalizing?.held == 7)
+    // Seed 30000663: the daemon that placed it may have been told no length.
+    #expect(bench.core.residentDetails(id)?.progress.isLengthVerified == false)
     #expect(bench.core.violations() == [])
   }
 

@@ -111,7 +111,10 @@ extension Core {
       // Nothing may be written to a file that its user can see already; recording it is all that is missing.
       effects.append(.stop(attempt))
       leaveWireAfterEnd(id)
-      return finalize(id, held: length, encoding: held.progress.response?.contentEncodingToUndo, now)
+      let encoding = held.progress.response?.contentEncodingToUndo
+      // Whether its length was verified is known no more, but from the record, or from what decoding it has shown.
+      if encoding == nil, cell.entry.expected != length { details[id]?.progress.isLengthVerified = false }
+      return finalize(id, held: length, encoding: encoding, now)
     }
     let resume = resumePoint(held, files)
     if let resume, let total = resume.total, resume.offset == total, held.plan.kind == .download {
