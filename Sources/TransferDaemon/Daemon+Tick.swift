@@ -165,13 +165,13 @@ extension Daemon {
           peer.isClosing = true
         }
         if peers[id] == nil { break }
+        guard BootInstant.now() < end else {
+          firstPeer = (first + place + 1) % order.count
+          hasBacklog = true
+          return
+        }
       }
       if budget == 0 { hasBacklog = true }
-      if budget < Self.peerBudget, BootInstant.now() >= end {
-        firstPeer = (first + place + 1) % order.count
-        hasBacklog = true
-        return
-      }
     }
   }
 
