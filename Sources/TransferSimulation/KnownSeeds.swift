@@ -62,6 +62,9 @@ package enum KnownSeeds {
     Seed(
       seed: 30_000_663, events: 4000,
       reason: "What a dead daemon had placed was recorded as verified, although no server had told its length."),
+    Seed(
+      seed: 40_000_256, events: 4000,
+      reason: "The simulation took what a dead daemon had decoded beside a part that is kept for nobody's."),
   ]
 
   private static let swept =

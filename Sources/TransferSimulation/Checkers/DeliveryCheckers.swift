@@ -176,8 +176,8 @@ final class OrphanChecker: Checker {
 
   private func judge(_ path: String, _ world: Simulation) -> String? {
     guard let inode = world.disk.names[path] else { return nil }
-    // Resume data may still be used.
-    if world.store.keptParts.values.contains(where: { $0.partPath == path }) {
+    // Resume data may still be used. What a dead daemon had begun to decode beside it goes with it.
+    if world.store.keptParts.values.contains(where: { $0.partPath == path || $0.partPath + ".decoded" == path }) {
       world.coverage.note(.partKept)
       return nil
     }
