@@ -65,6 +65,9 @@ package enum KnownSeeds {
     Seed(
       seed: 40_000_256, events: 4000,
       reason: "The simulation took what a dead daemon had decoded beside a part that is kept for nobody's."),
+    Seed(
+      seed: 50_000_910, events: 4000,
+      reason: "A restarted daemon did not look for the process that was woken last, and launched another."),
   ]
 
   private static let swept =

@@ -380,6 +380,22 @@ private struct LaunchBench {
     #expect(world.last?.outcome == .collected)
   }
 
+  /// Seed 50000910: else a second process is started beside it.
+  @Test func aProcessThatWasWokenIsLookedForAfterARestart() {
+    var world = LaunchBench.launchedOnce()
+    world.pass(.seconds(30))
+    world = restarted(world)
+    world.bench.handle(.app(.found(app: "app", launch: 1, processID: 200)))
+    world.pass(.seconds(35))
+    #expect(world.last?.isWake == true)
+    #expect(world.last?.outcome == nil)
+    world = restarted(world)
+    #expect(world.bench.take().contains(.app(.find(app: "app", launch: 1, processID: 200))))
+    world.bench.handle(.app(.found(app: "app", launch: 1, processID: 200)))
+    world.pass(.seconds(600))
+    #expect(world.orders().isEmpty)
+  }
+
   /// Else the daemon turns without end until its grace is over.
   @Test func aBudgetThatOpenedMeanwhileIsNotDueDuringTheGrace() throws {
     let world = restarted(LaunchBench.launchedOnce(), after: .seconds(61))

@@ -317,21 +317,21 @@ extension Core {
 
   private mutating func resume(_ id: String, _ now: ClockReading) {
     let launches = apps[id]?.launches ?? []
-    guard let launch = launches.last, launch.outcome == nil else {
-      // One that has done its work may run on.
+    guard let launch = launches.last, launch.outcome == nil, !launch.isWake else {
+      if let wake = launches.last, wake.outcome == nil {
+        // Its process connects again, and is woken again if it must be.
+        apps.update(id) { cell in
+          cell.updateLaunch(wake.number) {
+            $0.outcome = .lost
+            $0.detail = "The daemon was restarted meanwhile."
+          }
+        }
+      }
+      // A process that has done its work, or was woken or told to end, may run on, and a second one must not join it.
       if let old = launches.last(where: { !$0.isWake && $0.startedAt != nil && $0.endedAt == nil }) {
         effects.append(.app(.find(app: id, launch: old.number, processID: old.processID)))
       }
       return
-    }
-    guard !launch.isWake else {
-      // Its process connects again, and is woken again if it must be.
-      return apps.update(id) { cell in
-        cell.updateLaunch(launch.number) {
-          $0.outcome = .lost
-          $0.detail = "The daemon was restarted meanwhile."
-        }
-      }
     }
     let session = sessions[SessionKey(app: id, identifier: launch.session)]
     apps.update(id) { cell in
