@@ -60,7 +60,7 @@ struct StreamSocket {
     _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
   }
 
-  private func bindLoopback(ipv6: Bool, port: UInt16) throws(SocketFailure) {
+  func bindLoopback(ipv6: Bool, port: UInt16) throws(SocketFailure) {
     let code: CInt
     if ipv6 {
       var address = sockaddr_in6()

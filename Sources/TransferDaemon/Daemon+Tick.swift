@@ -148,7 +148,7 @@ extension Daemon {
 
   private func gatherPeers(_ now: ClockReading, _ effects: inout [Effect]) {
     let first = min(firstPeer, peerOrder.count)
-    let order = peerOrder[first...] + peerOrder[..<first]
+    let order = first == 0 ? peerOrder : Array(peerOrder[first...] + peerOrder[..<first])
     let end = BootInstant.now() + Self.slice
     firstPeer = 0
     for (place, id) in order.enumerated() {

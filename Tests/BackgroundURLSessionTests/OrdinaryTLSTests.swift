@@ -23,9 +23,8 @@ private final class SecureServer {
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     try Self.makeCertificates(folder)
     // The kernel chooses; the port stays bound until nginx has taken it over.
-    let bound = Self.bindPort()
-    defer { close(bound.descriptor) }
-    port = bound.port
+    let reserved = try ReservedPort()
+    port = reserved.number
     let path = folder.path
     try """
     \(geteuid() == 0 ? "user root;" : "")
@@ -47,23 +46,7 @@ private final class SecureServer {
     try process.run()
     // Written once it listens.
     try await eventually { FileManager.default.fileExists(atPath: "\(path)/pid") }
-  }
-
-  private static func bindPort() -> (descriptor: Int32, port: UInt16) {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    var yes: Int32 = 1
-    unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &yes, socklen_t(MemoryLayout<Int32>.size))
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    unsafe withUnsafeMutablePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        precondition(unsafe bind(descriptor, $0, length) == 0)
-        precondition(unsafe getsockname(descriptor, $0, &length) == 0)
-      }
-    }
-    return (descriptor, UInt16(bigEndian: address.sin_port))
+    withExtendedLifetime(reserved) {}
   }
 
   private static func makeCertificates(_ folder: URL) throws {

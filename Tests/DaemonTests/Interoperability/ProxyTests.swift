@@ -1,5 +1,6 @@
 import Glibc
 import LinuxSystem
+import LoopbackServer
 import Testing
 import WireProtocol
 

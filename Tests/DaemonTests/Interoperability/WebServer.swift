@@ -1,36 +1,7 @@
 import Glibc
 import LinuxSystem
+import LoopbackServer
 import Testing
-
-/// A port of the loopback that the kernel chose. It stays bound here, without listening, so that nobody else is given
-/// it before the server that listens on it has started (socket(7): two sockets with SO_REUSEADDR may share an address
-/// of which neither listens yet).
-final class ReservedPort {
-  let number: UInt16
-  private let socket: OwnedDescriptor
-
-  init() throws {
-    let raw = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    try #require(raw >= 0)
-    socket = OwnedDescriptor(adopting: raw)
-    var yes: Int32 = 1
-    for option in [SO_REUSEADDR, SO_REUSEPORT] {
-      unsafe setsockopt(raw, SOL_SOCKET, option, &yes, socklen_t(MemoryLayout<Int32>.size))
-    }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(INADDR_LOOPBACK).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    // SAFETY: both calls are given the size of the structure that they read or fill.
-    let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        unsafe bind(raw, $0, length) == 0 && getsockname(raw, $0, &length) == 0
-      }
-    }
-    try #require(isBound)
-    number = UInt16(bigEndian: address.sin_port)
-  }
-}
 
 /// An authority of our own and a certificate by it for localhost, made once for all tests of this process.
 enum TestAuthority {
