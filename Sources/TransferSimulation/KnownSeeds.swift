@@ -68,7 +68,15 @@ package enum KnownSeeds {
     Seed(
       seed: 50_000_910, events: 4000,
       reason: "A restarted daemon did not look for the process that was woken last, and launched another."),
+    Seed(seed: 60_001_774, events: 4000, reason: ended416),
+    Seed(seed: 60_001_984, events: 4000, reason: ended416),
+    Seed(
+      seed: 90_002_605, events: 4000,
+      reason: "The simulation wanted a task to wait that the core had stopped for its conditions before it failed."),
   ]
+
+  private static let ended416 =
+    "A 416 without a validator ended a task with part of one version, because another was as long as that part."
 
   private static let swept =
     "A starting daemon swept a result whose acknowledgement was on its way to the disk; the machine failed first."

@@ -96,6 +96,7 @@ final class SimulatedEngine {
 
   func stop(_ attempt: AttemptID) {
     if world.bug == .stopIgnored, transfers[attempt]?.requestWasSent == true { return }
+    world.tell(.stopped(attempt))
     let transfer = transfers.removeValue(forKey: attempt)
     if let transfer { world.tell(.left(attempt, task: transfer.order.task, nil, transfer.verdict)) }
     let dropped = queue.filter { $0.attempt == attempt }

@@ -132,7 +132,7 @@ extension EngineTests {
       "HTTP/1.1 206 Partial Content\nContent-Length: 5\n\nwrong",
       "HTTP/1.1 412 Precondition Failed\nContent-Length: 5\n\nwrong",
       "HTTP/1.1 416 Range Not Satisfiable\nContent-Range: bytes */100000\nContent-Length: 5\n\nwrong",
-      "HTTP/1.1 416 Range Not Satisfiable\nContent-Range: bytes */40000\nContent-Length: 5\n\nwrong",
+      "HTTP/1.1 416 Range Not Satisfiable\nContent-Range: bytes */40000\nETag: \"a\"\nContent-Length: 5\n\nwrong",
       "HTTP/1.1 401 Unauthorized\nContent-Length: 5\n\nwrong",
       "HTTP/1.1 503 Busy\nRetry-After: 7\nContent-Length: 5\n\nwrong",
       "HTTP/1.1 503 Busy\nTransfer-Encoding: chunked\n\n5\nwrong\n0\n\n",

@@ -30,7 +30,8 @@ package enum ResponseTable {
     case 200: return .takeWhole
     case 201...299: return .restart(reason: "The server answered a range request with \(head.status).")
     case 416:
-      // RFC 9110 section 15.5.17: "bytes */total". When we hold just that much of the same representation, we are done.
+      // RFC 9110 section 15.5.17: "bytes */total". When we hold just that much of the same representation, we are done;
+      // and that it is the same must be told, for a server that ignores If-Range may mean another one of this length.
       if case .unsatisfied(let total)? = head.headers["Content-Range"].flatMap(ContentRange.init),
         total == resume.offset, resume.total == nil || resume.total == total, validatorAgrees(head, resume)
       {
@@ -77,17 +78,17 @@ package enum ResponseTable {
     return .continueAt(first)
   }
 
-  /// Some servers ignore If-Range, so the part's own validator is compared too. A 206 must carry the ETag that a 200
+  /// Some servers ignore If-Range, so the answer's own validator is compared too. A 206 must carry the ETag that a 200
   /// would have (RFC 9110 section 15.3.7), so one without it comes from a server that keeps no such rule; to If-Range
-  /// it may leave out Last-Modified, and a missing date alone proves nothing against it.
+  /// it may leave out Last-Modified, and a missing date alone proves nothing against it. A 416 has no such excuse: it
+  /// ends the transfer with what is held.
   private static func validatorAgrees(_ head: ResponseHead, _ resume: ResumePoint) -> Bool {
     switch resume.validator {
     case .entityTag(let tag):
-      // RFC 9110 section 15.3.7: a 206 carries the ETag that the 200 would have had.
-      guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return head.status != 206 }
+      guard let told = head.headers["ETag"]?.trimmingOptionalWhitespace else { return false }
       return told.utf8.elementsEqual(tag.utf8)
     case .lastModified(let date):
-      guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return true }
+      guard let told = head.headers["Last-Modified"]?.trimmingOptionalWhitespace else { return head.status == 206 }
       return told.utf8.elementsEqual(date.utf8)
     }
   }

@@ -44,7 +44,7 @@ final class BlockedAttemptChecker: Checker {
   private var laneRest: [String: (by: TaskID, since: AttemptID, at: Int64, until: Int64)] = [:]
   /// Wishes to go on at once that are on their way.
   private var hurries: [TaskID: Int] = [:]
-  private var taskRest: [TaskID: Int64] = [:]
+  private var taskRest: [TaskID: (after: AttemptID, until: Int64)] = [:]
 
   func take(_ fact: Fact, in world: Simulation) -> String? {
     switch fact {
@@ -71,7 +71,10 @@ final class BlockedAttemptChecker: Checker {
       premature = nil
     case .left(let attempt, let id, let end, let verdict):
       if premature?.attempt == attempt { premature = nil }
-      rest(id, end, verdict, world)
+      rest(id, attempt, end, verdict, world)
+    case .stopped(let attempt):
+      // Its failure was not looked at.
+      for (id, rest) in taskRest where rest.after == attempt { taskRest[id] = nil }
     case .began(let order, let entry): return begin(order, entry, world)
     default: break
     }
@@ -89,7 +92,9 @@ final class BlockedAttemptChecker: Checker {
     hurries[id, default: 1] -= 1
   }
 
-  private func rest(_ id: TaskID, _ end: AttemptEnd?, _ verdict: ResponseVerdict?, _ world: Simulation) {
+  private func rest(
+    _ id: TaskID, _ attempt: AttemptID, _ end: AttemptEnd?, _ verdict: ResponseVerdict?, _ world: Simulation
+  ) {
     guard let entry = world.daemon?.core.tasks[id]?.entry else { return }
     switch (end, verdict) {
     case (.discarded, .retryLater(let failure)?):
@@ -100,8 +105,8 @@ final class BlockedAttemptChecker: Checker {
         let until = world.now + Int64(seconds) * 1_000_000_000
         laneRest["\(entry.session) \(entry.origin)"] = (id, latest, world.now, until)
       }
-      taskRest[id] = world.now + 250_000_000
-    case (.failed, _): taskRest[id] = world.now + 250_000_000
+      taskRest[id] = (attempt, world.now + 250_000_000)
+    case (.failed, _): taskRest[id] = (attempt, world.now + 250_000_000)
     default: break
     }
   }
@@ -115,7 +120,7 @@ final class BlockedAttemptChecker: Checker {
     if paused.contains(order.task) { return "task \(order.task) begins although it is paused" }
     // A redirect is not a new attempt.
     guard order.request.url == world.store.details[order.task]?.plan.request.url else { return nil }
-    if let until = taskRest[order.task], world.now < until, hurries[order.task, default: 0] <= 0 {
+    if let rest = taskRest[order.task], world.now < rest.until, hurries[order.task, default: 0] <= 0 {
       return "task \(order.task) begins within its backoff"
     }
     if let rest = laneRest["\(entry.session) \(entry.origin)"], order.attempt > rest.since,

@@ -34,6 +34,8 @@ enum Fact {
   case began(AttemptOrder, TaskEntry?)
   /// An attempt is off the wire: it ended (how, and by which verdict), or was stopped.
   case left(AttemptID, task: TaskID, AttemptEnd?, ResponseVerdict?)
+  /// The daemon stops an attempt. It may have ended already: then it does not look at how.
+  case stopped(AttemptID)
   /// A server did what a request asks for.
   case acted(TaskID)
   /// Bytes were cut from, or written to, a file with a published name.

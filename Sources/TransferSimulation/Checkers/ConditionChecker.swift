@@ -23,7 +23,7 @@ final class ConditionChecker: Checker {
         if let text = fault(order, entry, world, "stays") { return text }
       }
     case .asked, .replied, .offered, .announced, .progressTold, .collected, .received, .acted, .touchedPublished,
-      .wrote, .committed, .rejected, .daemonStarted, .settled, .launchOrdered, .appOpened:
+      .wrote, .stopped, .committed, .rejected, .daemonStarted, .settled, .launchOrdered, .appOpened:
       break
     }
     return nil
