@@ -69,10 +69,11 @@ package final class FileWorkers {
     return folder
   }
 
+  /// Where no thread can be made (pthread_create(3), EAGAIN) the work joins another's. Nil: there is none at all.
   package func worker(for path: String, _ work: Work) -> Worker? {
     let key = Key(mount: filesystem(of: path)?.mountID ?? -1, work: work)
     if let worker = workers[key] { return worker }
-    guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else { return nil }
+    guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else { return workers.values.first }
     workers[key] = worker
     return worker
   }

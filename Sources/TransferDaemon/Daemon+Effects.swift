@@ -47,9 +47,9 @@ extension Daemon {
   private func prepare(_ token: RequestToken, _ orders: [PrepareOrder]) {
     preparing[token] = (orders.count, [])
     let sources = directories.state + "/sources"
-    var groups: [(worker: Worker, orders: [PrepareOrder])] = []
+    var groups: [(worker: Worker?, orders: [PrepareOrder])] = []
     for order in orders {
-      guard let worker = files.worker(for: placeToTouch(order), .names) else { continue }
+      let worker = files.worker(for: placeToTouch(order), .names)
       if let index = groups.firstIndex(where: { $0.worker === worker }) {
         groups[index].orders.append(order)
       } else {
@@ -57,10 +57,10 @@ extension Daemon {
       }
     }
     for (worker, orders) in groups {
-      let isTaken = worker.submit { [mailbox] in
+      let isTaken = worker?.submit { [mailbox] in
         mailbox.post(.prepared(token, FileJobs.prepare(orders, sources: sources)))
       }
-      if !isTaken {
+      if isTaken != true {
         let refusal = Refusal(.destinationUnusable, "The filesystem does not answer; its queue is full.")
         mailbox.post(.prepared(token, orders.map { PreparedTask(task: $0.task, outcome: .refused(refusal)) }))
       }
@@ -217,11 +217,22 @@ extension Daemon {
       !finalizing[index].isBusy
     else { return }
     let batch = Array(finalizing[index].waiting.prefix(Finalizing.batchLimit))
-    guard let worker = files.worker(for: folder, work) else { return }
-    let isTaken = worker.submit { [mailbox] in mailbox.post(.finalized(work, folder, Finalizing.run(batch))) }
-    guard isTaken else { return }
+    let isTaken = files.worker(for: folder, work)?.submit { [mailbox] in
+      mailbox.post(.finalized(work, folder, Finalizing.run(batch)))
+    }
+    guard isTaken == true else {
+      finalizesAgainAt = finalizesAgainAt ?? .now() + .seconds(1)
+      return
+    }
     finalizing[index].waiting.removeFirst(batch.count)
     finalizing[index].isBusy = true
+  }
+
+  /// Batches that no worker took.
+  func finalizeAgain(_ now: ClockReading) {
+    guard let due = finalizesAgainAt, due <= now.boot else { return }
+    finalizesAgainAt = nil
+    for queue in finalizing { startFinalizing(queue.work, queue.folder) }
   }
 
   func removeFiles(_ paths: [String]) { removals += paths }
@@ -233,9 +244,9 @@ extension Daemon {
   /// call.
   func removeGathered() {
     guard !removals.isEmpty else { return }
-    var groups: [(worker: Worker, paths: [String])] = []
+    var groups: [(worker: Worker?, paths: [String])] = []
     for path in removals {
-      guard let worker = files.worker(for: path, .names) else { continue }
+      let worker = files.worker(for: path, .names)
       if let index = groups.lastIndex(where: { $0.worker === worker && $0.paths.count < Self.removalBatch }) {
         groups[index].paths.append(path)
       } else {
@@ -244,11 +255,11 @@ extension Daemon {
     }
     removals.removeAll(keepingCapacity: true)
     for (worker, paths) in groups {
-      let isTaken = worker.submit { [mailbox] in
+      let isTaken = worker?.submit { [mailbox] in
         let removal = FileJobs.remove(paths)
         if !removal.isOrdinary { mailbox.post(.removed(removal)) }
       }
-      if !isTaken { discards.note(failed: paths, at: .now()) }
+      if isTaken != true { discards.note(failed: paths, at: .now()) }
     }
   }
 

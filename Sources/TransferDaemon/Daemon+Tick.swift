@@ -57,6 +57,7 @@ extension Daemon {
     tellProgress(now)
     listenAgain(now)
     retryRemovals(now)
+    finalizeAgain(now)
     logExpiring()
     removeGathered()
     settleHolds()
@@ -69,7 +70,7 @@ extension Daemon {
   private var nextDeadline: BootInstant? {
     [
       core.nextDeadline, engine.nextDeadline, retryCommitAt, retryReadsAt, nextCommitAt, nextProgress, nextPassing,
-      listensAgainAt, holdsEnd, idleDeadline, restsAt, discards.nextTry, restartDue,
+      listensAgainAt, holdsEnd, idleDeadline, restsAt, discards.nextTry, restartDue, finalizesAgainAt,
     ]
     .compactMap {
       $0

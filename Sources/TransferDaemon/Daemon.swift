@@ -109,6 +109,7 @@ final class Daemon {
   var opened: [AttemptID: FileJobs.Opened] = [:]
   var preparing: [RequestToken: (remaining: Int, done: [PreparedTask])] = [:]
   var finalizing: [FinalizeQueue] = []
+  var finalizesAgainAt: BootInstant?
 
   // Apps.
   let environment = ProcessEnvironment.current()

@@ -14,7 +14,13 @@ enum FileJobs {
   /// power cut.
   static func prepare(_ orders: [PrepareOrder], sources: String) -> [PreparedTask] {
     var folders: [String: Folder] = [:]
-    let prepared = orders.map { PreparedTask(task: $0.task, outcome: prepare($0, sources: sources, &folders)) }
+    let placed = orders.map { ($0, destination(of: $0, &folders)) }
+    let prepared = SideBySide.map(placed) { order, destination in
+      switch destination {
+      case .success(let place): PreparedTask(task: order.task, outcome: prepare(order, place, sources: sources))
+      case .failure(let refusal): PreparedTask(task: order.task, outcome: .refused(refusal.refusal))
+      }
+    }
     guard orders.contains(where: { $0.sourcePath != nil || $0.body != nil }) else { return prepared }
     do throws(SystemError) {
       try Files.syncDirectory(sources)
@@ -25,16 +31,16 @@ enum FileJobs {
     }
   }
 
+  private static func destination(
+    of order: PrepareOrder, _ folders: inout [String: Folder]
+  ) -> Swift.Result<Destination, Refused> {
+    guard case .file(let path, let collision) = order.destination else { return .success(order.destination) }
+    return canonical(path, collision, &folders).map { .file(path: $0, collision: collision) }
+  }
+
   private static func prepare(
-    _ order: PrepareOrder, sources: String, _ folders: inout [String: Folder]
+    _ order: PrepareOrder, _ destination: Destination, sources: String
   ) -> PreparedTask.Outcome {
-    var destination = order.destination
-    if case .file(let path, let collision) = order.destination {
-      switch canonical(path, collision, &folders) {
-      case .success(let canonical): destination = .file(path: canonical, collision: collision)
-      case .failure(let refusal): return .refused(refusal.refusal)
-      }
-    }
     let name = "ferry-\(order.task).source"
     if let body = order.body { return keep(body, as: "\(sources)/\(name)", destination) }
     guard let path = order.sourcePath else { return .ready(source: nil, destination: destination) }

@@ -3,8 +3,9 @@ import Glibc
 import LinuxSystem
 import TransferCore
 
-/// Turns complete part files into results, in batches: all are checked, writeback starts on all, each is synced, each
-/// is placed, and then each folder once. Durability costs one wait for the batch in place of one for each file.
+/// Turns complete part files into results, in batches: all are checked, writeback starts on all, they are synced side by
+/// side, each is placed, and then each folder is synced once. Durability costs a few waits for the batch in place of one
+/// for each file.
 enum Finalizing {
   /// Results in one batch: bounds how long the first waits for the last.
   static let batchLimit = 256
@@ -20,10 +21,12 @@ enum Finalizing {
       }
     }
     for item in checked { Files.startWriteback(item.descriptor) }
+    let failures = SideBySide.map(checked.map(\.descriptor), sync)
     var folders: [String] = []
-    for item in checked {
+    for (item, failure) in zip(checked, failures) {
       do throws(FileJobs.FileFailure) {
-        let path = try makeDurable(item)
+        if let failure { throw failure }
+        let path = try place(item)
         let folder = Files.parent(of: path)
         if !folders.contains(folder) { folders.append(folder) }
         outcomes.append((item.order.task, .placed(path: path, bytes: item.bytes, sha256: item.digest)))
@@ -33,17 +36,21 @@ enum Finalizing {
       }
       close(item.descriptor)
     }
-    for folder in folders {
+    let kept = SideBySide.map(folders) { folder -> SystemError? in
       do throws(SystemError) {
         try FaultPoint.reach("folder.fsync")
         try Files.syncDirectory(folder)
+        return nil
       } catch {
-        // A name that may not survive a power cut is not a result yet.
-        let failure = placementFailure(error)
-        outcomes = outcomes.map { outcome in
-          guard case .placed(let path, _, _) = outcome.1, Files.parent(of: path) == folder else { return outcome }
-          return (outcome.0, .failed(failure))
-        }
+        return error
+      }
+    }
+    for case (let folder, let error?) in zip(folders, kept) {
+      // A name that may not survive a power cut is not a result yet.
+      let failure = placementFailure(error)
+      outcomes = outcomes.map { outcome in
+        guard case .placed(let path, _, _) = outcome.1, Files.parent(of: path) == folder else { return outcome }
+        return (outcome.0, .failed(failure))
       }
     }
     return outcomes
@@ -161,25 +168,31 @@ enum Finalizing {
     }
   }
 
-  private static func makeDurable(_ item: Checked) throws(FileJobs.FileFailure) -> String {
+  /// Nil: the content is on the disk.
+  @Sendable private static func sync(_ descriptor: Int32) -> FileJobs.FileFailure? {
     do throws(SystemError) {
       try FaultPoint.reach("worker.fsync")
-      try Files.syncFile(item.descriptor)
+      try Files.syncFile(descriptor)
+      return nil
     } catch {
       // The kernel takes the pages that it lost for clean (fsync(2)): a second call would say that all is well.
-      throw FileJobs.FileFailure(
+      return FileJobs.FileFailure(
         TransferFailure(
           .partFileLost, .transient, domain: "errno", number: Int(error.number),
           detail: "The disk did not keep the collected bytes: \(error)."))
     }
+  }
+
+  private static func place(_ item: Checked) throws(FileJobs.FileFailure) -> String {
     do throws(SystemError) {
-      return try place(item)
+      return try named(item)
     } catch {
       throw FileJobs.FileFailure(placementFailure(error))
     }
   }
 
-  private static func place(_ item: Checked) throws(SystemError) -> String {
+  /// Gives the content its name, and returns that.
+  private static func named(_ item: Checked) throws(SystemError) -> String {
     try FaultPoint.reach("file.place")
     switch item.order.destination {
     case .managed:
