@@ -3,9 +3,9 @@ import Glibc
 import LinuxSystem
 import TransferCore
 
-/// Turns complete part files into results, in batches: all are checked, writeback starts on all, they are synced side by
-/// side, each is placed, and then each folder is synced once. Durability costs a few waits for the batch in place of one
-/// for each file.
+/// Turns complete part files into results, in batches: all are checked, writeback starts on all, they are synced side
+/// by side, each is placed, and then each folder is synced once. Durability costs a few waits for the batch in place of
+/// one for each file.
 enum Finalizing {
   /// Results in one batch: bounds how long the first waits for the last.
   static let batchLimit = 256

@@ -197,9 +197,17 @@ struct LineReader {
     let whole = rest.prefix(while: isDigit)
     guard !whole.isEmpty, whole.count == 1 || whole.first != UInt8(ascii: "0") else { return false }
     rest = rest[whole.endIndex...]
-    guard let point = rest.first else { return true }
+    if rest.first == UInt8(ascii: ".") {
+      let fraction = rest.dropFirst().prefix(while: isDigit)
+      guard !fraction.isEmpty else { return false }
+      rest = rest[fraction.endIndex...]
+    }
+    guard let exponent = rest.first else { return true }
+    // Swift writes 0.00005 as 5e-05. 0e5 is refused by the general decoder.
+    guard exponent == UInt8(ascii: "e"), whole.first != UInt8(ascii: "0") else { return false }
     rest = rest.dropFirst()
-    return point == UInt8(ascii: ".") && !rest.isEmpty && rest.allSatisfy(isDigit)
+    if rest.first == UInt8(ascii: "-") || rest.first == UInt8(ascii: "+") { rest = rest.dropFirst() }
+    return !rest.isEmpty && rest.allSatisfy(isDigit)
   }
 
   /// The bytes between two quotes.

@@ -153,125 +153,6 @@ extension LineReader {
     return notice
   }
 
-  mutating func snapshot() throws(GaveUp) -> TaskSnapshot {
-    var members = Members()
-    var task = TaskSnapshot(
-      id: 0, session: "", app: "", sessionID: 0, number: 0, kind: "", state: "", method: "", url: "", received: 0,
-      sent: 0, attempts: 0, priority: 0, createdMilliseconds: 0)
-    while try next(&members) {
-      if try readRequired(&task, &members) { continue }
-      if try readOptional(&task, &members) { continue }
-      throw GaveUp()
-    }
-    // The first fourteen.
-    guard members.has((1 << 14) - 1) else { throw GaveUp() }
-    return task
-  }
-
-  private mutating func readRequired(
-    _ task: inout TaskSnapshot, _ members: inout Members
-  ) throws(GaveUp) -> Bool {
-    if try isMember(&members, "id", 1 << 0) {
-      task.id = try integer()
-    } else if try isMember(&members, "session", 1 << 1) {
-      task.session = try text()
-    } else if try isMember(&members, "app", 1 << 2) {
-      task.app = try text()
-    } else if try isMember(&members, "sessionID", 1 << 3) {
-      task.sessionID = try integer()
-    } else if try isMember(&members, "number", 1 << 4) {
-      task.number = try integer()
-    } else if try isMember(&members, "kind", 1 << 5) {
-      task.kind = try text()
-    } else if try isMember(&members, "state", 1 << 6) {
-      task.state = try text()
-    } else if try isMember(&members, "method", 1 << 7) {
-      task.method = try text()
-    } else if try isMember(&members, "url", 1 << 8) {
-      task.url = try text()
-    } else if try isMember(&members, "received", 1 << 9) {
-      task.received = try integer()
-    } else if try isMember(&members, "sent", 1 << 10) {
-      task.sent = try integer()
-    } else if try isMember(&members, "attempts", 1 << 11) {
-      task.attempts = try integer()
-    } else if try isMember(&members, "priority", 1 << 12) {
-      task.priority = try double()
-    } else if try isMember(&members, "createdMilliseconds", 1 << 13) {
-      task.createdMilliseconds = try integer()
-    } else {
-      return false
-    }
-    return true
-  }
-
-  private mutating func readOptional(
-    _ task: inout TaskSnapshot, _ members: inout Members
-  ) throws(GaveUp) -> Bool {
-    if try isMember(&members, "expected", 1 << 14) {
-      task.expected = try optionalInteger()
-    } else if try isMember(&members, "response", 1 << 15) {
-      task.response = try optional { reader throws(GaveUp) in try reader.response() }
-    } else if try isMember(&members, "file", 1 << 16) {
-      task.file = try optionalText()
-    } else if try isMember(&members, "finishedMilliseconds", 1 << 17) {
-      task.finishedMilliseconds = try optionalInteger()
-    } else if try isMember(&members, "currentURL", 1 << 18) {
-      task.currentURL = try optionalText()
-    } else if try isMember(&members, "validator", 1 << 19) {
-      task.validator = try optionalText()
-    } else if try isMember(&members, "reason", 1 << 20) {
-      task.reason = try optionalText()
-    } else if try isMember(&members, "description", 1 << 21) {
-      task.description = try optionalText()
-    } else if try isMember(&members, "sha256", 1 << 22) {
-      task.sha256 = try optionalText()
-    } else if try isMember(&members, "isLengthVerified", 1 << 23) {
-      task.isLengthVerified = try optional { reader throws(GaveUp) in try reader.bool() }
-    } else if try isMember(&members, "wasted", 1 << 24) {
-      task.wasted = try optionalInteger()
-    } else if try isMember(&members, "pin", 1 << 25) {
-      task.pin = try optionalText()
-    } else if try isMember(&members, "body", 1 << 26) {
-      task.body = try optionalText()
-    } else if try isMember(&members, "expectedToSend", 1 << 27) {
-      task.expectedToSend = try optionalInteger()
-    } else if try isMember(&members, "nextAttemptMilliseconds", 1 << 28) {
-      task.nextAttemptMilliseconds = try optionalInteger()
-    } else {
-      return false
-    }
-    return true
-  }
-
-  private mutating func response() throws(GaveUp) -> WireResponse {
-    var members = Members()
-    var response = WireResponse(status: 0, headers: [], url: "", httpVersion: "")
-    while try next(&members) {
-      if try isMember(&members, "status", 1) {
-        response.status = Int(try integer())
-      } else if try isMember(&members, "headers", 2) {
-        response.headers = try headers()
-      } else if try isMember(&members, "url", 4) {
-        response.url = try text()
-      } else if try isMember(&members, "httpVersion", 8) {
-        response.httpVersion = try text()
-      } else {
-        throw GaveUp()
-      }
-    }
-    guard members.has(15) else { throw GaveUp() }
-    return response
-  }
-
-  private mutating func headers() throws(GaveUp) -> [WireHeader] {
-    try list { reader throws(GaveUp) in
-      let pair = try reader.list { inner throws(GaveUp) in try inner.text() }
-      guard pair.count == 2 else { throw GaveUp() }
-      return WireHeader(name: pair[0], value: pair[1])
-    }
-  }
-
   // MARK: Requests
 
   private mutating func acknowledgement() throws(GaveUp) -> DeliveryAcknowledgeParameters {
@@ -306,7 +187,7 @@ extension LineReader {
     return parameters
   }
 
-  /// What downloads in batches say; a rarer member is the general decoder's.
+  /// Credentials and certificates are the general decoder's.
   private mutating func specification() throws(GaveUp) -> WireTaskSpecification {
     var members = Members()
     var task = WireTaskSpecification(kind: "", url: "")
@@ -332,11 +213,13 @@ extension LineReader {
       } else if try isMember(&members, "statusRule", 512) {
         task.statusRule = try optionalText()
       } else if try isMember(&members, "priority", 1024) {
-        task.priority = try optional { reader throws(GaveUp) in try reader.double() }
+        task.priority = try optionalDouble()
       } else if try isMember(&members, "earliestBeginMilliseconds", 2048) {
         task.earliestBeginMilliseconds = try optionalInteger()
       } else if try isMember(&members, "isSuspended", 4096) {
-        task.isSuspended = try optional { reader throws(GaveUp) in try reader.bool() }
+        task.isSuspended = try optionalBool()
+      } else if try readRare(&task, &members) {
+        continue
       } else {
         throw GaveUp()
       }
@@ -345,11 +228,68 @@ extension LineReader {
     return task
   }
 
-  private mutating func optionalText() throws(GaveUp) -> String? {
+  private mutating func readRare(
+    _ task: inout WireTaskSpecification, _ members: inout Members
+  ) throws(GaveUp) -> Bool {
+    if try isMember(&members, "source", 1 << 13) {
+      task.source = try optionalText()
+    } else if try isMember(&members, "body", 1 << 14) {
+      task.body = try optionalText()
+    } else if try isMember(&members, "secretHeaders", 1 << 15) {
+      task.secretHeaders = try optionalTexts()
+    } else if try isMember(&members, "keepsEncoding", 1 << 16) {
+      task.keepsEncoding = try optionalBool()
+    } else if try isMember(&members, "requestTimeoutSeconds", 1 << 17) {
+      task.requestTimeoutSeconds = try optionalDouble()
+    } else if try isMember(&members, "resourceTimeoutSeconds", 1 << 18) {
+      task.resourceTimeoutSeconds = try optionalDouble()
+    } else if try isMember(&members, "isDiscretionary", 1 << 19) {
+      task.isDiscretionary = try optionalBool()
+    } else if try isMember(&members, "requires", 1 << 20) {
+      task.requires = try optionalTexts()
+    } else if try isMember(&members, "clientExpectsToSend", 1 << 21) {
+      task.clientExpectsToSend = try optionalInteger()
+    } else if try isMember(&members, "clientExpectsToReceive", 1 << 22) {
+      task.clientExpectsToReceive = try optionalInteger()
+    } else if try isMember(&members, "addsIdempotencyKey", 1 << 23) {
+      task.addsIdempotencyKey = try optionalBool()
+    } else if try isMember(&members, "resumeToken", 1 << 24) {
+      task.resumeToken = try optionalText()
+    } else if try isMember(&members, "answersChallenges", 1 << 25) {
+      task.answersChallenges = try optionalBool()
+    } else if try isMember(&members, "asksBeforeBegin", 1 << 26) {
+      task.asksBeforeBegin = try optionalBool()
+    } else {
+      return false
+    }
+    return true
+  }
+
+  mutating func headers() throws(GaveUp) -> [WireHeader] {
+    try list { reader throws(GaveUp) in
+      let pair = try reader.list { inner throws(GaveUp) in try inner.text() }
+      guard pair.count == 2 else { throw GaveUp() }
+      return WireHeader(name: pair[0], value: pair[1])
+    }
+  }
+
+  mutating func optionalText() throws(GaveUp) -> String? {
     try optional { reader throws(GaveUp) in try reader.text() }
   }
 
-  private mutating func optionalInteger() throws(GaveUp) -> Int64? {
+  mutating func optionalTexts() throws(GaveUp) -> [String]? {
+    try optional { reader throws(GaveUp) in try reader.list { inner throws(GaveUp) in try inner.text() } }
+  }
+
+  mutating func optionalInteger() throws(GaveUp) -> Int64? {
     try optional { reader throws(GaveUp) in try reader.integer() }
+  }
+
+  mutating func optionalDouble() throws(GaveUp) -> Double? {
+    try optional { reader throws(GaveUp) in try reader.double() }
+  }
+
+  mutating func optionalBool() throws(GaveUp) -> Bool? {
+    try optional { reader throws(GaveUp) in try reader.bool() }
   }
 }

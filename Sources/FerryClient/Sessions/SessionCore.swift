@@ -15,7 +15,19 @@ final class SessionCore: Sendable {
     var held: [Int64: [Int64]] = [:]
     var waiters: [Int64: [Waiter]] = [:]
     var nextTicket = 0
+    /// What is to be acknowledged when one of the acknowledgements that are on their way was answered.
+    var gathered: [Handled] = []
+    var acknowledging = 0
     var isClosed = false
+  }
+
+  /// Deliveries that the program is done with.
+  struct Handled {
+    var numbers: [Int64]
+    /// The task whose last result this was.
+    var task: Int64?
+    /// Nil: nobody waits for it.
+    var completion: (@Sendable (Result<Void, FerryError>) -> Void)?
   }
 
   let connection: DaemonConnection
@@ -121,35 +133,48 @@ final class SessionCore: Sendable {
   // MARK: Acknowledging
 
   func acknowledge(_ numbers: [Int64], task: Int64) async throws(FerryError) {
-    guard let session = markHandled(numbers) else { throw FerryError(.closed, "the session is closed") }
-    do {
-      _ = try await connection.callAsync(
-        .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: session, numbers: numbers)),
-        returning: EmptyResult.self)
-    } catch {
-      throw FerryError(error)
+    let outcome = await withCheckedContinuation { (answer: CheckedContinuation<Result<Void, FerryError>, Never>) in
+      acknowledge(Handled(numbers: numbers, task: task) { answer.resume(returning: $0) })
     }
-    state.withLock { state in
-      state.mirror.deliveries.confirmed(numbers)
-      state.mirror.forget(task)
-    }
+    try outcome.get()
   }
 
-  /// As above, where nobody waits for it.
-  private func acknowledgeUnwatched(_ numbers: [Int64]) {
-    guard let session = markHandled(numbers) else { return }
+  private func acknowledgeUnwatched(_ numbers: [Int64]) { acknowledge(Handled(numbers: numbers)) }
+
+  /// Requests on their way, at most: each waits for a commit, and what it frees in the daemon's window is offered then.
+  private static let acknowledgements = 8
+
+  /// Beyond some requests on their way, the next one takes all that gathers meanwhile: a program that handles thousands
+  /// of results a second would make a request of each.
+  private func acknowledge(_ handled: Handled) {
+    let (isClosed, batch) = state.withLock { state in
+      state.mirror.deliveries.handled(handled.numbers)
+      guard !state.isClosed, state.mirror.session != nil else { return (true, [Handled]()) }
+      state.gathered.append(handled)
+      return (false, state.acknowledging < Self.acknowledgements ? state.takeGathered() : [])
+    }
+    if isClosed { handled.completion?(.failure(FerryError(.closed, "the session is closed"))) }
+    send(batch)
+  }
+
+  private func send(_ batch: [Handled]) {
+    guard !batch.isEmpty, let session = id else { return }
+    let numbers = batch.flatMap(\.numbers)
     connection.request(
       .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: session, numbers: numbers)),
       returning: EmptyResult.self
     ) { [self] outcome in
-      if case .success = outcome { state.withLock { $0.mirror.deliveries.confirmed(numbers) } }
-    }
-  }
-
-  private func markHandled(_ numbers: [Int64]) -> Int64? {
-    state.withLock { state in
-      state.mirror.deliveries.handled(numbers)
-      return state.isClosed ? nil : state.mirror.session
+      let next = state.withLock { state in
+        if case .success = outcome {
+          state.mirror.deliveries.confirmed(numbers)
+          for task in batch.compactMap(\.task) { state.mirror.forget(task) }
+        }
+        state.acknowledging -= 1
+        return state.takeGathered()
+      }
+      let result = outcome.map { _ in }.mapError { FerryError($0) }
+      for handled in batch { handled.completion?(result) }
+      send(next)
     }
   }
 
@@ -222,12 +247,13 @@ final class SessionCore: Sendable {
   // MARK: The end
 
   func close(tellingDaemon: Bool) {
-    let session = state.withLock { state -> Int64?? in
-      guard !state.isClosed else { return nil }
+    let (session, handled) = state.withLock { state -> (Int64??, [Handled]) in
+      guard !state.isClosed else { return (nil, []) }
       state.isClosed = true
-      return .some(state.mirror.session)
+      return (.some(state.mirror.session), state.takeGathered())
     }
     guard let session else { return }
+    send(handled)
     events.finish()
     failWaiters(FerryError(.closed, "the session is closed"))
     if tellingDaemon, let session {
@@ -235,6 +261,14 @@ final class SessionCore: Sendable {
         .sessionClose(SessionCloseParameters(session: session)), returning: EmptyResult.self
       ) { _ in }
     }
+  }
+}
+
+extension SessionCore.State {
+  mutating func takeGathered() -> [SessionCore.Handled] {
+    defer { gathered = [] }
+    if !gathered.isEmpty { acknowledging += 1 }
+    return gathered
   }
 }
 
