@@ -126,6 +126,8 @@ extension Daemon {
     engine.drainEvents(into: &engineEvents, limit: Self.engineBudget)
     for event in engineEvents {
       switch event {
+      // A background session is not told of what only informs.
+      case .informed: break
       case .responded(let attempt, let head, let verdict):
         effects += core.handle(.responded(attempt, head, verdict), at: now)
       case .progressed(let attempt, let held, let sent):

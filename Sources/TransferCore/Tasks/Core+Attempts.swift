@@ -161,7 +161,7 @@ extension Core {
         asking: askRule(held, session)),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
       keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
-      decodesContent: decodes, keepsAskedBody: isForeground, credential: access.credential,
+      decodesContent: decodes, keepsAskedBody: isForeground, tellsInterim: isForeground, credential: access.credential,
       proxyCredential: access.proxyCredential, tls: access.tls)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
     if work.isPaused { effects.append(.foreground(.pause(attempt))) }
