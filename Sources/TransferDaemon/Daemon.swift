@@ -120,6 +120,9 @@ final class Daemon {
   let environment = ProcessEnvironment.current()
   let appWatch: FolderWatch
   var launchedApps: [LaunchedApp] = []
+  let scopes: AppScopes
+  /// Why the last launched app has no scope, for the log.
+  var lastUnscoped: ScopeFailure?
   /// The folder of registrations; nil where there is none to be watched.
   var appFolder: String?
   var outputFolder: Int32 = -1
@@ -166,6 +169,7 @@ final class Daemon {
     directories = options.directories
     self.log = log
     exitsWhenIdle = options.exitsWhenIdle
+    scopes = AppScopes(runtimeFolder: environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? $0 : nil })
     self.listener = listener
     do {
       loop = try EventLoop()
