@@ -283,6 +283,14 @@ package struct Core: Hashable, Sendable {
   /// change is in the store.
   package mutating func rest() {
     evictDetails(keeping: 0)
+    tidyLanes()
+  }
+
+  private mutating func tidyLanes() {
+    guard admission.isUntidy else { return }
+    var isUsed = [Bool](repeating: false, count: admission.lanes.count)
+    tasks.forEach { isUsed[Int($0.lane)] = true }
+    tasks.moveLanes(admission.tidy(isUsed))
   }
 
   /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
