@@ -108,7 +108,7 @@ private final class AnswerBench: LoopRegistrar {
       judgement: JudgementContext(
         kind: isForClient ? .data : .download, statusRule: rule, resume: held > 0 ? resume : nil,
         now: WallInstant(milliseconds: 1_700_000_000_000)),
-      noProgressTimeout: .seconds(5), needsFreshConnection: true)
+      noProgressTimeout: .seconds(5), needsFreshConnection: true, tellsInterim: isForClient)
   }
 
   private func turn(_ engine: CurlEngine, _ server: inout Server, _ attempt: AttemptID, _ story: inout Story) throws {
@@ -128,6 +128,7 @@ private final class AnswerBench: LoopRegistrar {
     for event in events where event.attempt == attempt {
       try require(story.end == nil, "an event after the end")
       switch event {
+      case .informed: try require(story.verdict == nil, "information behind the answer")
       case .responded(_, _, let verdict):
         try require(story.verdict == nil, "two verdicts")
         story.verdict = verdict

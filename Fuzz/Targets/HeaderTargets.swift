@@ -115,7 +115,7 @@ enum HeaderTargets {
     var isFinal = false
     for line in lines {
       switch unsafe line.withUnsafeBytes({ unsafe collector.take($0) }) {
-      case .more: continue
+      case .more, .interim: continue
       case .final: isFinal = true
       case .failed(let reason):
         try require(!reason.isEmpty && reason.utf8.count < 300, "a failure without a sensible reason")

@@ -117,6 +117,12 @@
 
     // MARK: What the engine tells
 
+    func transferInformed(_ head: ResponseHead) {
+      // 104 is the protocol's of resumable uploads, not the program's.
+      guard head.status != 104, let response = RequestTranslation.response(head) else { return }
+      run.informed(response)
+    }
+
     func transferResponded(_ head: ResponseHead) {
       if let response = RequestTranslation.response(head) { run.responded(response) }
     }

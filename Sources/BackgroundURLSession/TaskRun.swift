@@ -158,6 +158,12 @@
       }
     }
 
+    func informed(_ response: HTTPURLResponse) {
+      post { task, owner, delegates in
+        delegates.task?.urlSession(owner, task: task, didReceiveInformationalResponse: response)
+      }
+    }
+
     func responded(_ response: URLResponse) {
       guard let task else { return }
       task.fields.withLock {

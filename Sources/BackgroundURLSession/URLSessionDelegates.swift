@@ -82,7 +82,9 @@
       _ session: URLSession, task: URLSessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
       totalBytesExpectedToSend: Int64)
 
-    /// Never called: 1xx responses stay in the daemon.
+    /// A response of 1xx came before the final one; of sessions that are no background sessions.
+    ///
+    /// Once for each, in order, before whatever is told of the final response. 101 and 104 are not told.
     func urlSession(
       _ session: URLSession, task: URLSessionTask, didReceiveInformationalResponse response: HTTPURLResponse)
 

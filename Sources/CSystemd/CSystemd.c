@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <systemd/sd-bus.h>
@@ -12,7 +13,8 @@
   X(sd_bus_open_system) X(sd_bus_close_unref) X(sd_bus_get_fd) X(sd_bus_get_events) X(sd_bus_get_timeout)             \
   X(sd_bus_process) X(sd_bus_add_match_async) X(sd_bus_message_new_method_call) X(sd_bus_message_append_basic)        \
   X(sd_bus_message_set_auto_start) X(sd_bus_call_async) X(sd_bus_message_unref) X(sd_bus_message_is_method_error)     \
-  X(sd_bus_message_enter_container) X(sd_bus_message_peek_type) X(sd_bus_message_read_basic)
+  X(sd_bus_message_enter_container) X(sd_bus_message_peek_type) X(sd_bus_message_read_basic)                          \
+  X(sd_bus_open_user) X(sd_bus_new) X(sd_bus_set_address) X(sd_bus_start) X(sd_bus_message_append) X(sd_bus_call)
 
 static struct {
 #define MEMBER(name) __typeof__(&name) name;
@@ -20,18 +22,25 @@ static struct {
 #undef MEMBER
 } library;
 
-/* Only ever called on the thread of DeviceConditions. */
-static int load(void) {
-  static int result = 1;
-  if (result <= 0) return result;
+static int load_result;
+
+static void load_once(void) {
+  load_result = -ENOSYS;
   void *handle = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return result = -ENOSYS;
+  if (!handle) return;
 #define RESOLVE(name)                                                                                                 \
   *(void **)&library.name = dlsym(handle, #name);                                                                     \
-  if (!library.name) return result = -ENOSYS;
+  if (!library.name) return;
   FUNCTIONS(RESOLVE)
 #undef RESOLVE
-  return result = 0;
+  load_result = 0;
+}
+
+/* The device's sources and the user's manager are asked on threads of their own. */
+static int load(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load_once);
+  return load_result;
 }
 
 int csystemd_bus_open(csystemd_bus **bus) {
@@ -122,6 +131,40 @@ int csystemd_message_property(csystemd_message *opaque, struct csystemd_value *v
 
 int csystemd_message_argument(csystemd_message *message, struct csystemd_value *value) {
   return read_value((sd_bus_message *)message, value);
+}
+
+static int open_user(const char *address, sd_bus **bus) {
+  if (!address) return library.sd_bus_open_user(bus);
+  int result = library.sd_bus_new(bus);
+  if (result < 0) return result;
+  result = library.sd_bus_set_address(*bus, address);
+  if (result >= 0) result = library.sd_bus_start(*bus);
+  if (result < 0) library.sd_bus_close_unref(*bus);
+  return result;
+}
+
+int csystemd_start_scope(
+    const char *address, const char *name, const char *slice, const char *description, uint32_t process,
+    uint64_t limit_microseconds) {
+  sd_bus *bus = NULL;
+  sd_bus_message *message = NULL;
+  int result = load();
+  if (result >= 0) result = open_user(address, &bus);
+  if (result < 0) return result;
+  result = library.sd_bus_message_new_method_call(
+      bus, &message, "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager",
+      "StartTransientUnit");
+  if (result >= 0) result = library.sd_bus_message_set_auto_start(message, 0);
+  if (result >= 0) result = library.sd_bus_message_append(message, "ss", name, "fail");
+  if (result >= 0)
+    result = library.sd_bus_message_append(
+        message, "a(sv)", 4, "Description", "s", description, "Slice", "s", slice, "CollectMode", "s",
+        "inactive-or-failed", "PIDs", "au", 1, process);
+  if (result >= 0) result = library.sd_bus_message_append(message, "a(sa(sv))", 0);
+  if (result >= 0) result = library.sd_bus_call(bus, message, limit_microseconds, NULL, NULL);
+  if (message) library.sd_bus_message_unref(message);
+  library.sd_bus_close_unref(bus);
+  return result < 0 ? result : 0;
 }
 
 uint64_t csystemd_monotonic_microseconds(void) {

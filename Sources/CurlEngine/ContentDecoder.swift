@@ -1,5 +1,6 @@
 import CZlib
 import Glibc
+package import LinuxSystem
 package import TransferCore
 
 /// Undoes the Content-Encoding of a finished file (RFC 9110 section 8.4.1). Blocks: for a worker.
@@ -20,11 +21,12 @@ package enum ContentDecoder {
   ///   - source: open for reading; its own position does not matter.
   ///   - target: open for writing, and empty.
   ///   - limitBytes: more content than this is refused: a few kilobytes can hold terabytes.
+  ///   - keptRoom: what is left free beside it.
   /// - Returns: length of the content in bytes.
   /// - Throws: `contentDecodingFailed` for data that is broken, cut off or too large; `noSpace`, `fileWriteFailed`,
   ///   `fileReadFailed` for what the files say.
   package static func decode(
-    _ coding: String, from source: Int32, to target: Int32, limitBytes: Int64
+    _ coding: String, from source: Int32, to target: Int32, limitBytes: Int64, leaving keptRoom: KeptRoom? = nil
   ) throws(DecodingFailure) -> Int64 {
     let name = coding.asciiLowercased
     guard ["gzip", "x-gzip", "deflate"].contains(name) else {
@@ -32,7 +34,8 @@ package enum ContentDecoder {
     }
     let isDeflate = name == "deflate"
     let inflation = try Inflation(
-      isRaw: isDeflate && !startsLikeZlib(source), source: source, target: target, limitBytes: limitBytes)
+      isRaw: isDeflate && !startsLikeZlib(source), source: source, target: target, limitBytes: limitBytes,
+      keptRoom: keptRoom)
     return try inflation.run(allowsMembers: !isDeflate)
   }
 
@@ -64,12 +67,16 @@ package struct DecodingFailure: Error, Hashable {
   private let source: Int32
   private let target: Int32
   private let limitBytes: Int64
+  private let keptRoom: KeptRoom?
   private var input = [UInt8](repeating: 0, count: 128 * 1024)
   private var output = [UInt8](repeating: 0, count: 256 * 1024)
   private var read: Int64 = 0
   private var written: Int64 = 0
 
-  init(isRaw: Bool, source: Int32, target: Int32, limitBytes: Int64) throws(DecodingFailure) {
+  init(
+    isRaw: Bool, source: Int32, target: Int32, limitBytes: Int64, keptRoom: KeptRoom?
+  ) throws(DecodingFailure) {
+    self.keptRoom = keptRoom
     self.source = source
     self.target = target
     self.limitBytes = limitBytes
@@ -160,6 +167,9 @@ package struct DecodingFailure: Error, Hashable {
   private func emit(_ count: Int) throws(DecodingFailure) {
     guard written + Int64(count) <= limitBytes else {
       throw ContentDecoder.refusal("The decoded content is larger than \(limitBytes) bytes.")
+    }
+    if let keptRoom, !keptRoom.admits(count, to: target) {
+      throw DecodingFailure(failure: SystemFailure.writing(ENOSPC))
     }
     var done = 0
     while done < count {

@@ -93,6 +93,9 @@ final class EasyTransfer {
     }
     switch unsafe collector.take(line) {
     case .more: return true
+    case .interim:
+      if order.tellsInterim { context.queue.append(.informed(order.attempt, collectedHead)) }
+      return true
     case .failed(let detail):
       ownFailure = ownFailure ?? TransferFailure(.badServerResponse, .permanent, detail: detail)
       return false
@@ -113,10 +116,14 @@ final class EasyTransfer {
     return judge()
   }
 
-  private func judge() -> Bool {
-    let head = ResponseHead(
+  private var collectedHead: ResponseHead {
+    ResponseHead(
       status: collector.status, headers: collector.headers, url: order.request.url,
       httpVersion: collector.httpVersion)
+  }
+
+  private func judge() -> Bool {
+    let head = collectedHead
     switch BodyFraming.read(head, method: order.request.method) {
     case .framing(let framing): self.framing = framing
     case .contradiction(let detail):

@@ -8,6 +8,9 @@ enum EngineLimits {
   static let headerFields = 256
   /// Bytes in one header block, its status line included: a head is kept in memory and in a row.
   static let headerBytes = 128 * 1024
+  /// 1xx responses before the final one; all together have as many bytes as one header block. A server that tells every
+  /// few seconds that it is still at work (102) comes nowhere near it.
+  static let interimResponses = 1000
   /// A body that nobody wants is read up to here, because that is cheaper than a new connection.
   static let drainedBytes: Int64 = 64 * 1024
   /// … and no longer than this.

@@ -4,6 +4,8 @@ package import TransferCore
 package struct HeaderCollector {
   package enum Step: Hashable {
     case more
+    /// The blank line after a block of 1xx that only informs (RFC 9110 section 15.2).
+    case interim
     /// The blank line after a block whose status is 200 or more.
     case final
     case failed(String)
@@ -13,6 +15,8 @@ package struct HeaderCollector {
   package private(set) var httpVersion = ""
   package private(set) var headers = HeaderFields()
   private var bytes = 0
+  private var interimCount = 0
+  private var interimBytes = 0
   private var isFinal = false
 
   package init() {}
@@ -42,13 +46,19 @@ package struct HeaderCollector {
   private static func isLineEnd(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D }
 
   private mutating func endBlock() -> Step {
-    // RFC 9110 section 15.2: any number of 1xx answers may come first.
-    guard status >= 200 else {
-      bytes = 0
-      return .more
+    if status >= 200 {
+      isFinal = true
+      return .final
     }
-    isFinal = true
-    return .final
+    // RFC 9110 section 15.2: any number of 1xx answers may come first. A server could send nothing else for ever.
+    interimCount += 1
+    interimBytes += bytes
+    bytes = 0
+    guard interimCount <= EngineLimits.interimResponses, interimBytes <= EngineLimits.headerBytes else {
+      return .failed("The server informed more than \(EngineLimits.interimResponses) times, or at too great a length.")
+    }
+    // 101 changes the protocol, and 0 is no response at all.
+    return status > 101 || status == 100 ? .interim : .more
   }
 
   private mutating func startBlock(_ line: UnsafeRawBufferPointer) -> Step {

@@ -1,3 +1,5 @@
+package import LinuxSystem
+
 /// An opened part file. Whoever gets it owns the descriptor.
 package struct PartFile: Sendable {
   /// Open for writing, close-on-exec.
@@ -42,6 +44,8 @@ package struct FileAccess: Sendable {
   package var worker: any FileWorker
   /// False for a file that need not outlive its process: it is never synced.
   package var isDurable = true
+  /// What writing must leave free.
+  package var keptRoom: KeptRoom?
 
   package init(isLocal: Bool, worker: any FileWorker) {
     self.isLocal = isLocal

@@ -38,7 +38,7 @@ final class PartFileSink {
 
   init(_ part: PartFile, attempt: AttemptID, context: EngineContext) {
     self.attempt = attempt
-    self.file = SharedDescriptor(part.descriptor)
+    self.file = SharedDescriptor(part.descriptor, leaving: part.access.keptRoom)
     self.access = part.access
     self.context = context
     offset = part.size

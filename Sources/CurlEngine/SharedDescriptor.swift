@@ -9,7 +9,12 @@ final class SharedDescriptor: Sendable {
   /// The first error of a call on a worker. Later queued calls see it and do nothing, so that no hole is written.
   private let firstError = Atomic<Int32>(0)
 
-  init(_ number: Int32) { self.number = number }
+  private let keptRoom: KeptRoom?
+
+  init(_ number: Int32, leaving keptRoom: KeptRoom? = nil) {
+    self.number = number
+    self.keptRoom = keptRoom
+  }
 
   deinit {
     if number >= 0 { _ = close(number) }
@@ -24,6 +29,7 @@ final class SharedDescriptor: Sendable {
   /// Writes all bytes at an offset. Returns how many were written, and the error number that stopped it (0: none).
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> (written: Int, error: Int32) {
     do throws(SystemError) { try FaultPoint.reach("part.write") } catch { return (0, error.number) }
+    if let keptRoom, !keptRoom.admits(bytes.count, to: number) { return (0, ENOSPC) }
     var done = 0
     while done < bytes.count {
       // SAFETY: the range [done, count) lies within the buffer, which the caller keeps alive.

@@ -31,6 +31,8 @@ package protocol TransferEngine: AnyObject {
 
 /// What happened to an attempt.
 package enum EngineEvent: Hashable, Sendable {
+  /// A response of 1xx, before the final one, where the order wants to hear of it.
+  case informed(AttemptID, ResponseHead)
   /// The final header block is in and was judged, and the part file is cut to the offset at which the body goes on; at
   /// most once an attempt, before any byte of the body.
   case responded(AttemptID, ResponseHead, ResponseVerdict)
@@ -45,7 +47,8 @@ package enum EngineEvent: Hashable, Sendable {
 
   package var attempt: AttemptID {
     switch self {
-    case .responded(let attempt, _, _), .progressed(let attempt, _, _), .received(let attempt, _),
+    case .informed(let attempt, _), .responded(let attempt, _, _), .progressed(let attempt, _, _),
+      .received(let attempt, _),
       .synced(let attempt, _), .ended(let attempt, _, _):
       attempt
     }

@@ -52,6 +52,8 @@ package final class LocalTransfer: Sendable {
 
 /// Hears of one transfer, in order, on the loop's thread: nothing here may block or wait for another thread.
 package protocol TransferListener: AnyObject, Sendable {
+  /// The head of a response that only informs (1xx); the final one follows.
+  func transferInformed(_ head: ResponseHead)
   /// The head of a response whose body is wanted; before its first byte.
   func transferResponded(_ head: ResponseHead)
   /// Body bytes of a data task. False: that is enough until ``TransferHome/takeMore(_:)``.

@@ -168,6 +168,8 @@ final class TransferLoop {
 
   private func take(_ event: EngineEvent) {
     switch event {
+    case .informed(let attempt, let head):
+      if let task = core.taskOnWire(attempt) { works[task]?.transfer.listener.transferInformed(head) }
     case .responded(let attempt, let head, let verdict):
       let task = core.taskOnWire(attempt)
       handle(.responded(attempt, head, verdict))

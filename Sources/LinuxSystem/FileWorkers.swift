@@ -56,6 +56,11 @@ package final class FileWorkers {
 
   package func isLocal(_ path: String) -> Bool { filesystem(of: path)?.isLocal ?? false }
 
+  /// Whether two paths share their room.
+  package func areTogether(_ path: String, _ other: String) -> Bool {
+    filesystem(of: path).map { $0.device == filesystem(of: other)?.device } ?? false
+  }
+
   private func filesystem(of path: String) -> Filesystem? {
     let folder = Files.parent(of: path)
     let known = byFolder[folder] ?? look(at: folder)

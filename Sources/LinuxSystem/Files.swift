@@ -51,8 +51,35 @@ package enum Files {
   package static func freeBytes(path: String) throws(SystemError) -> Int64 {
     var status = statvfs()
     try Syscall.retrying("statvfs", path: path) { unsafe statvfs(path, &status) }
-    let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+    return bytes(UInt64(status.f_bavail), of: status)
+  }
+
+  /// The same of an open file's filesystem.
+  package static func freeBytes(descriptor: Int32) throws(SystemError) -> Int64 {
+    var status = statvfs()
+    try Syscall.retrying("fstatvfs") { unsafe fstatvfs(descriptor, &status) }
+    return bytes(UInt64(status.f_bavail), of: status)
+  }
+
+  /// What the filesystem holds in all, in bytes.
+  package static func capacityBytes(path: String) throws(SystemError) -> Int64 {
+    var status = statvfs()
+    try Syscall.retrying("statvfs", path: path) { unsafe statvfs(path, &status) }
+    return bytes(UInt64(status.f_blocks), of: status)
+  }
+
+  private static func bytes(_ blocks: UInt64, of status: statvfs) -> Int64 {
+    // One that counts no blocks says nothing of its room.
+    guard status.f_blocks > 0 else { return .max }
+    let (bytes, overflow) = blocks.multipliedReportingOverflow(by: UInt64(status.f_frsize))
     return overflow ? .max : Int64(clamping: bytes)
+  }
+
+  /// The file has so many bytes, and room on the disk for each of them (posix_fallocate(3)).
+  package static func allocate(_ descriptor: Int32, bytes: Int64) throws(SystemError) {
+    // The number is the result; errno is left alone.
+    let number = posix_fallocate(descriptor, 0, off_t(bytes))
+    if number != 0 { throw SystemError(number, operation: "posix_fallocate") }
   }
 
   // MARK: Durability
@@ -245,6 +272,13 @@ package enum Files {
       if name != ".", name != ".." { names.append(name) }
     }
     return names
+  }
+
+  /// The absolute path without symbolic links (realpath(3)); nil where it leads nowhere.
+  package static func realPath(_ path: String) -> String? {
+    guard let resolved = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(resolved) }
+    return unsafe String(cString: resolved)
   }
 
   // MARK: Path text

@@ -4,6 +4,8 @@ import Glibc
 package struct Filesystem: Hashable, Sendable {
   package let mountID: Int32
   package let mountPoint: String
+  /// `8:1`. The same of all mounts of one filesystem.
+  package let device: String
   /// As the kernel names it: `ext4`, `nfs4`, `fuse.sshfs`.
   package let type: String
 
@@ -110,7 +112,8 @@ package struct FilesystemMap: Sendable {
     let mountPoint = unescape(fields[4])
     guard mountPoint.hasPrefix("/") else { return nil }
     return Mount(
-      filesystem: Filesystem(mountID: mountID, mountPoint: mountPoint, type: unescape(fields[separator + 1])),
+      filesystem: Filesystem(
+        mountID: mountID, mountPoint: mountPoint, device: String(fields[2]), type: unescape(fields[separator + 1])),
       parentID: parentID, components: components(of: mountPoint))
   }
 

@@ -70,7 +70,10 @@ package struct Core: Hashable, Sendable {
   var lastTaskID = TaskID(rawValue: 0)
   var lastSessionID = SessionID(rawValue: 0)
   var lastAttempt = AttemptID(rawValue: 0)
+  /// Why new work is refused; nil where it is taken.
   package internal(set) var degraded: String?
+  /// Nothing can be stored, not even the end of a task.
+  package internal(set) var isStuck = false
   /// Since when it is.
   var degradedSince: WallInstant?
   package internal(set) var conditions = Conditions.unrestricted
@@ -121,7 +124,8 @@ package struct Core: Hashable, Sendable {
     case .synced(let attempt, let offset): noteSync(attempt, offset)
     case .ended(let attempt, let ending, let requestWasSent): end(attempt, ending, requestWasSent, now)
     case .finalized(let id, let outcome): finalized(id, outcome, now)
-    case .storeChanged(let reason):
+    case .storeChanged(let reason, let isWriting):
+      isStuck = reason != nil && !isWriting
       degradedSince = reason.map { _ in degradedSince ?? now.wall }
       degraded = reason
     case .conditionsChanged(let conditions): take(conditions, now)
@@ -279,13 +283,21 @@ package struct Core: Hashable, Sendable {
   /// change is in the store.
   package mutating func rest() {
     evictDetails(keeping: 0)
+    tidyLanes()
+  }
+
+  private mutating func tidyLanes() {
+    guard admission.isUntidy else { return }
+    var isUsed = [Bool](repeating: false, count: admission.lanes.count)
+    tasks.forEach { isUsed[Int($0.lane)] = true }
+    tasks.moveLanes(admission.tidy(isUsed))
   }
 
   /// Lets go of the oldest details that nobody needs now. While the store cannot write, its rows are not the truth, and
   /// everything stays.
   private mutating func evictDetails(keeping kept: Int) {
     // A command that waits needs the details of all its tasks at once.
-    guard degraded == nil, heldCommands.isEmpty else { return }
+    guard !isStuck, heldCommands.isEmpty else { return }
     forgetOrderOfGone()
     let evictable = detailsOrder.filter { !needsDetails($0) }
     // First those that have the longest to wait: the oldest of the waiting ones are the next to run.

@@ -24,7 +24,8 @@ package enum Event: Hashable, Sendable {
   case drainRequested
   case handedOver
   /// The store cannot write (a reason), or can again (nil).
-  case storeChanged(degraded: String?)
+  /// - Parameter isWriting: what is decided is still stored, out of the last room that there is.
+  case storeChanged(degraded: String?, isWriting: Bool = false)
   case app(AppEvent)
   /// The device's conditions are others now, and have been for a moment.
   case conditionsChanged(Conditions)

@@ -113,8 +113,9 @@ extension Daemon {
         if mayOpenHere(order) { openHere(attempt, order, now, &effects) } else { left.append((attempt, order)) }
       }
       guard !left.isEmpty else { continue }
-      let isTaken = worker.submit { [mailbox, left] in
-        for (attempt, order) in left { mailbox.post(.opened(attempt, FileJobs.open(order))) }
+      let jobs = left.map { ($0.0, $0.1, $0.1.partPath.flatMap(keptRoom)) }
+      let isTaken = worker.submit { [mailbox, jobs] in
+        for (attempt, order, room) in jobs { mailbox.post(.opened(attempt, FileJobs.open(order, leaving: room))) }
       }
       if !isTaken { for (attempt, _) in left { refuse(attempt) } }
     }
@@ -130,7 +131,7 @@ extension Daemon {
 
   private func openHere(_ attempt: AttemptID, _ order: OpenOrder, _ now: ClockReading, _ effects: inout [Effect]) {
     let began = BootInstant.now()
-    openedFiles(attempt, FileJobs.open(order), now, &effects)
+    openedFiles(attempt, FileJobs.open(order, leaving: order.partPath.flatMap(keptRoom)), now, &effects)
     let end = BootInstant.now()
     if end - began > Self.openingPatience { opensHereFrom = end + .seconds(1) }
   }
@@ -181,7 +182,14 @@ extension Daemon {
 
   private func access(_ path: String) -> FileAccess? {
     guard let worker = files.worker(for: path, .transfer) else { return nil }
-    return FileAccess(isLocal: files.isLocal(path), worker: worker)
+    var access = FileAccess(isLocal: files.isLocal(path), worker: worker)
+    access.keptRoom = keptRoom(path)
+    return access
+  }
+
+  /// What is left free where a file shares its disk with the daemon's records; nil elsewhere.
+  private func keptRoom(_ path: String) -> KeptRoom? {
+    path.hasPrefix(directories.state + "/") || files.areTogether(path, recordsPath) ? recordsRoom : nil
   }
 
   private func stop(_ attempt: AttemptID) {
@@ -217,8 +225,9 @@ extension Daemon {
       !finalizing[index].isBusy
     else { return }
     let batch = Array(finalizing[index].waiting.prefix(Finalizing.batchLimit))
+    let room = batch.first.flatMap { keptRoom($0.partPath) }
     let isTaken = files.worker(for: folder, work)?.submit { [mailbox] in
-      mailbox.post(.finalized(work, folder, Finalizing.run(batch)))
+      mailbox.post(.finalized(work, folder, Finalizing.run(batch, leaving: room)))
     }
     guard isTaken == true else {
       finalizesAgainAt = finalizesAgainAt ?? .now() + .seconds(1)

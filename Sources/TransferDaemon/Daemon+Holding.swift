@@ -15,7 +15,7 @@ extension Daemon {
   private static let heldBytes = 1 << 20
 
   private var isStoreStuck: Bool {
-    core.degraded != nil || isCommitInFlight && submittedAt + Self.patience <= .now()
+    core.isStuck || isCommitInFlight && submittedAt + Self.patience <= .now()
   }
 
   /// So much is held for it that it may ask no more for now.

@@ -356,6 +356,7 @@ extension Daemon {
       quarantined: quarantined, turnMicroseconds: turns.byBound)
     result.keptParts = Int64(core.keptPartCount)
     result.keptBytes = core.keptPartBytes
+    result.isStuck = core.isStuck ? true : nil
     result.isRestarting = restartDue != nil ? true : nil
     respond(to: token, result: result)
   }

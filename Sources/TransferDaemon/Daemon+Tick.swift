@@ -69,12 +69,10 @@ extension Daemon {
 
   private var nextDeadline: BootInstant? {
     [
-      core.nextDeadline, engine.nextDeadline, retryCommitAt, retryReadsAt, nextCommitAt, nextProgress, nextPassing,
-      listensAgainAt, holdsEnd, idleDeadline, restsAt, discards.nextTry, restartDue, finalizesAgainAt,
+      core.nextDeadline, engine.nextDeadline, retryCommitAt, reserveCheckAt, retryReadsAt, nextCommitAt, nextProgress,
+      nextPassing, listensAgainAt, holdsEnd, idleDeadline, restsAt, discards.nextTry, restartDue, finalizesAgainAt,
     ]
-    .compactMap {
-      $0
-    }.min()
+    .compactMap { $0 }.min()
   }
 
   // MARK: Gather
@@ -86,6 +84,7 @@ extension Daemon {
     for report in reports {
       switch report {
       case .stored(let outcome): committed(outcome, now, &effects)
+      case .reserve(let isHeld): noteReserve(isHeld: isHeld, now, &effects)
       case .read(let number, let reading): arrivedReadings.append((number, reading))
       case .prepared(let token, let tasks): prepared(token, tasks, now, &effects)
       case .opened(let attempt, let result): openedFiles(attempt, result, now, &effects)
@@ -111,6 +110,10 @@ extension Daemon {
         submit(batch)
       }
     }
+    if let due = reserveCheckAt, due <= now.boot {
+      reserveCheckAt = nil
+      checkReserve()
+    }
     retryReads(now)
     endHolds(now)
   }
@@ -121,6 +124,8 @@ extension Daemon {
     engine.drainEvents(into: &engineEvents, limit: Self.engineBudget)
     for event in engineEvents {
       switch event {
+      // A background session is not told of what only informs.
+      case .informed: break
       case .responded(let attempt, let head, let verdict):
         effects += core.handle(.responded(attempt, head, verdict), at: now)
       case .progressed(let attempt, let held, let sent):
@@ -237,15 +242,12 @@ extension Daemon {
       // Nothing is lost: the batch is tried again until it is in, and what depends on it waits.
       failedBatch = submitted
       retryCommitAt = now.boot + .seconds(1)
-      if core.degraded == nil { log.write(.error, "The state cannot be stored: \(failure). New work is refused.") }
+      if !core.isStuck { log.write(.error, "The state cannot be stored: \(failure). New work is refused.") }
       effects += core.handle(.storeChanged(degraded: failure.message), at: now)
       releaseHolds()
       return
     }
-    if core.degraded != nil {
-      log.write(.notice, "The state can be stored again.")
-      effects += core.handle(.storeChanged(degraded: nil), at: now)
-    }
+    noteReserve(isHeld: outcome.hasReserve, now, &effects)
     // What is promised is on the disk, and nobody has heard of it.
     FaultPoint.pass("store.committed")
     lastDurable = outcome.number
@@ -254,6 +256,23 @@ extension Daemon {
     loaded(outcome.loaded, of: submitted.loads, now, &effects)
     submitNextBatch()
   }
+
+  /// The disk has room for the records and for what else may come, or for the records alone.
+  private func noteReserve(isHeld: Bool, _ now: ClockReading, _ effects: inout [Effect]) {
+    // A batch that does not go in says so itself.
+    guard failedBatch == nil else { return }
+    if isHeld, core.degraded != nil {
+      log.write(.notice, "The state can be stored again.")
+      effects += core.handle(.storeChanged(degraded: nil), at: now)
+    } else if !isHeld, core.degraded == nil || core.isStuck {
+      let shortage = "the disk of \(directories.state) is full; what frees room is still stored"
+      log.write(.error, "New work is refused: \(shortage).")
+      effects += core.handle(.storeChanged(degraded: shortage, isWriting: true), at: now)
+    }
+    if !isHeld { reserveCheckAt = now.boot + .seconds(1) }
+  }
+
+  func checkReserve() { store.holdReserve { [mailbox] in mailbox.post(.reserve(isHeld: $0)) } }
 
   private func runGated() {
     while firstGated < gated.count, gated[firstGated].commit <= lastDurable {

@@ -13,6 +13,7 @@ final class Daemon {
   /// Facts that other threads report to the loop.
   enum Report: Sendable {
     case stored(StoreThread.Outcome)
+    case reserve(isHeld: Bool)
     case read(Int64, StoreThread.Reading)
     case prepared(RequestToken, [PreparedTask])
     case opened(AttemptID, Swift.Result<FileJobs.Opened, FileJobs.FileFailure>)
@@ -29,6 +30,9 @@ final class Daemon {
   let mailbox: Mailbox<Report>
   let files: FileWorkers
   let store: StoreThread
+  /// Where the database really is, and what transfers leave free on its filesystem.
+  let recordsPath: String
+  let recordsRoom: KeptRoom
   let quarantined: [String]
   let startedAt = BootInstant.now()
   let exitsWhenIdle: Duration?
@@ -79,6 +83,8 @@ final class Daemon {
   var submittedAt = BootInstant(nanoseconds: 0)
   var failedBatch: StoreThread.Batch?
   var retryCommitAt: BootInstant?
+  /// When it is looked again whether the disk has room for the reserve.
+  var reserveCheckAt: BootInstant?
   var lastDurable: Int64 = 0
   /// Tasks whose row is not on the disk yet; with the commit that brings it, in order.
   var unrecorded: Set<TaskID> = []
@@ -115,6 +121,9 @@ final class Daemon {
   let environment = ProcessEnvironment.current()
   let appWatch: FolderWatch
   var launchedApps: [LaunchedApp] = []
+  let scopes: AppScopes
+  /// Why the last launched app has no scope, for the log.
+  var lastUnscoped: ScopeFailure?
   /// The folder of registrations; nil where there is none to be watched.
   var appFolder: String?
   var outputFolder: Int32 = -1
@@ -161,6 +170,7 @@ final class Daemon {
     directories = options.directories
     self.log = log
     exitsWhenIdle = options.exitsWhenIdle
+    scopes = AppScopes(runtimeFolder: environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? $0 : nil })
     self.listener = listener
     do {
       loop = try EventLoop()
@@ -170,12 +180,15 @@ final class Daemon {
       appWatch = try FolderWatch()
       try Files.makePrivateDirectory(options.managedFolder)
       try Files.makePrivateDirectory(options.sourcesFolder)
-      var (opened, state, leftovers) = try StoreThread.open(path: options.databasePath)
+      var reserve = StateReserve(in: directories.state)
+      recordsRoom = KeptRoom(bytes: reserve.sizeBytes)
+      var (opened, state, leftovers) = try StoreThread.open(path: options.databasePath, &reserve)
+      recordsPath = Files.realPath(options.databasePath) ?? options.databasePath
       let wasDamaged = opened.recovered != nil
       if let note = opened.recovered { log.write(.error, "The database was damaged: \(note)") }
       state.lastTaskID = max(state.lastTaskID, Self.lastNamed(options, rowsWereLost: wasDamaged))
       quarantined = state.quarantined.map { "\($0.table) \($0.rowID): \($0.reason)" }
-      store = try StoreThread(opened)
+      store = try StoreThread(opened, reserve)
       bridge = try EventLoopBridge(loop)
       engine = try bridge.makeEngine()
       let bootID = try Clocks.bootID()
@@ -190,6 +203,7 @@ final class Daemon {
       for note in quarantined { log.write(.error, "A stored row could not be read and was set aside: \(note)") }
       log.write(.notice, "ferryd \(Self.version) started with \(core.tasks.count) tasks in \(directories.state)")
       try watchBasics()
+      checkReserve()
       startConditions()
       perform(effects)
       removals += leftovers.map(\.path)

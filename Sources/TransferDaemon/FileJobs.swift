@@ -136,7 +136,8 @@ enum FileJobs {
     var source: Int32?
   }
 
-  static func open(_ order: OpenOrder) -> Swift.Result<Opened, FileFailure> {
+  /// - Parameter keptRoom: what is left free on the part file's filesystem.
+  static func open(_ order: OpenOrder, leaving keptRoom: KeptRoom?) -> Swift.Result<Opened, FileFailure> {
     var opened = Opened()
     do throws(SystemError) {
       if let path = order.partPath {
@@ -144,7 +145,8 @@ enum FileJobs {
         let part = try openPart(path)
         // What was made this moment is empty and has no second name; nothing was decoded from it.
         opened.partBytes = part.isNew ? 0 : try Files.identity(descriptor: part.file.raw).sizeBytes
-        opened.freeBytes = try? Files.freeBytes(path: Files.parent(of: path))
+        let free = try? Files.freeBytes(path: Files.parent(of: path))
+        opened.freeBytes = free.map { max(0, $0 - (keptRoom?.bytes ?? 0)) }
         if order.destination != .managed, !part.isNew {
           opened.isPlaced = Files.hasSecondName(path) || Files.hasSecondName(path + decodedSuffix)
         }

@@ -10,12 +10,13 @@ enum Finalizing {
   /// Results in one batch: bounds how long the first waits for the last.
   static let batchLimit = 256
 
-  static func run(_ orders: [FinalizeOrder]) -> [(TaskID, FinalizeOutcome)] {
+  /// - Parameter keptRoom: what decoding leaves free on the filesystem of the results.
+  static func run(_ orders: [FinalizeOrder], leaving keptRoom: KeptRoom? = nil) -> [(TaskID, FinalizeOutcome)] {
     var outcomes: [(TaskID, FinalizeOutcome)] = []
     var checked: [Checked] = []
     for order in orders {
       do throws(FileJobs.FileFailure) {
-        checked.append(try check(order))
+        checked.append(try check(order, keptRoom))
       } catch {
         outcomes.append((order.task, .failed(error.failure)))
       }
@@ -72,7 +73,7 @@ enum Finalizing {
   }
 
   /// Length, encoding, digest: nothing wrong gets further than here.
-  private static func check(_ order: FinalizeOrder) throws(FileJobs.FileFailure) -> Checked {
+  private static func check(_ order: FinalizeOrder, _ keptRoom: KeptRoom?) throws(FileJobs.FileFailure) -> Checked {
     var content = Checked(
       order: order, path: order.partPath, descriptor: try openChecked(order.partPath, held: order.held).take(),
       bytes: order.held)
@@ -82,7 +83,7 @@ enum Finalizing {
     } else if let coding = order.contentEncoding, order.held > 0 {
       let encoded = content.descriptor
       defer { close(encoded) }
-      let decoded = try decode(content, coding)
+      let decoded = try decode(content, coding, keptRoom)
       content = Checked(
         order: order, path: order.partPath + FileJobs.decodedSuffix, descriptor: decoded.descriptor,
         bytes: decoded.bytes)
@@ -147,7 +148,7 @@ enum Finalizing {
   }
 
   private static func decode(
-    _ content: Checked, _ coding: String
+    _ content: Checked, _ coding: String, _ keptRoom: KeptRoom?
   ) throws(FileJobs.FileFailure) -> (descriptor: Int32, bytes: Int64) {
     let path = content.order.partPath + FileJobs.decodedSuffix
     let output: OwnedDescriptor
@@ -160,7 +161,7 @@ enum Finalizing {
     do throws(DecodingFailure) {
       let bytes = try ContentDecoder.decode(
         coding, from: content.descriptor, to: output.raw,
-        limitBytes: ContentDecoder.limitBytes(encodedBytes: content.bytes))
+        limitBytes: ContentDecoder.limitBytes(encodedBytes: content.bytes), leaving: keptRoom)
       return (output.take(), bytes)
     } catch {
       try? Files.remove(path)

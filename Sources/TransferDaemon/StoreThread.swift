@@ -33,16 +33,34 @@ final class StoreThread {
     var rejected: [String] = []
     var loaded = Reading.details([])
     var commits: Int64 = 0
+    /// Whether what the disk keeps for the records is there.
+    var hasReserve = true
   }
 
-  /// SAFETY: the store is used only in jobs of `worker`, which run one after another on one thread.
+  /// SAFETY: store and reserve are used only in jobs of `worker`, which run one after another on one thread.
   private final class Owner: @unchecked Sendable {
     let store: TransferStore
+    var reserve: StateReserve
     /// Batches that were submitted and have not begun.
     let waiting = Atomic(0)
     private var postponements = 0
 
-    init(_ store: TransferStore) { self.store = store }
+    init(_ store: TransferStore, _ reserve: StateReserve) {
+      self.store = store
+      self.reserve = reserve
+    }
+
+    /// A full disk gets its reserve back for what must be stored.
+    func apply(_ changes: [StoreChange], parts: RemovedParts) throws(StoreError) {
+      do throws(StoreError) {
+        try store.apply(changes, parts: parts)
+      } catch {
+        guard error.kind == .full, reserve.release() else { throw error }
+        try store.apply(changes, parts: parts)
+        // It was full for that moment only.
+        reserve.hold()
+      }
+    }
 
     /// Takes forgotten secrets out of the log when nobody waits for the store, or else after many batches. An error
     /// leaves it to the next time.
@@ -65,6 +83,17 @@ final class StoreThread {
 
   /// Opens the database and reads what was stored. Blocks; called once before the loop turns.
   static func open(
+    path: String, _ reserve: inout StateReserve
+  ) throws(StoreError) -> (store: TransferStore, state: StoredState, leftovers: [Leftover]) {
+    do throws(StoreError) {
+      return try open(path: path)
+    } catch {
+      guard error.kind == .full, reserve.release() else { throw error }
+      return try open(path: path)
+    }
+  }
+
+  private static func open(
     path: String
   ) throws(StoreError) -> (store: TransferStore, state: StoredState, leftovers: [Leftover]) {
     try reach("store.open")
@@ -82,8 +111,8 @@ final class StoreThread {
     }
   }
 
-  init(_ store: TransferStore) throws(SystemError) {
-    let owner = Owner(store)
+  init(_ store: TransferStore, _ reserve: StateReserve) throws(SystemError) {
+    let owner = Owner(store, reserve)
     self.owner = owner
     worker = try Worker(name: "store", limit: 100_000)
     // What the daemon before forgot just before it died.
@@ -98,18 +127,28 @@ final class StoreThread {
       owner.waiting.subtract(1, ordering: .relaxed)
       var outcome = Outcome(number: batch.number)
       do throws(StoreError) {
-        try owner.store.apply(batch.changes, parts: batch.parts)
+        try owner.apply(batch.changes, parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges {
-          outcome.rejected = Self.applySingly(batch, owner.store, &outcome.failure)
+          outcome.rejected = Self.applySingly(batch, owner, &outcome.failure)
         } else {
           outcome.failure = error
         }
       }
       outcome.loaded = Self.read(batch.loads, owner.store)
       outcome.commits = owner.store.statistics.commits
+      outcome.hasReserve = owner.reserve.isHeld
       report(outcome)
       owner.eraseWhenIdle()
+    }
+  }
+
+  /// Takes the reserve, where there is room for it.
+  func holdReserve(then report: @escaping @Sendable (_ isHeld: Bool) -> Void) {
+    let owner = owner
+    worker.submit {
+      owner.reserve.hold()
+      report(owner.reserve.isHeld)
     }
   }
 
@@ -153,12 +192,12 @@ final class StoreThread {
 
   /// One change of a batch contradicts the stored state: the others must not be lost for it.
   private static func applySingly(
-    _ batch: Batch, _ store: TransferStore, _ failure: inout StoreError?
+    _ batch: Batch, _ owner: Owner, _ failure: inout StoreError?
   ) -> [String] {
     var rejected: [String] = []
     for change in batch.changes {
       do throws(StoreError) {
-        try store.apply([change], parts: batch.parts)
+        try owner.apply([change], parts: batch.parts)
       } catch {
         if error.isFaultOfTheChanges { rejected.append(error.description) } else { failure = error }
       }

@@ -107,7 +107,7 @@ package struct Coverage: Sendable {
       note(.eventEnded)
       note(end)
     case .finalized: note(.eventFinalized)
-    case .storeChanged(let degraded): note(degraded == nil ? .eventRecovered : .eventDegraded)
+    case .storeChanged(let degraded, _): note(degraded == nil ? .eventRecovered : .eventDegraded)
     case .app(let event): note(event)
     case .drainRequested: note(.eventDrainRequested)
     case .handedOver: note(.eventHandedOver)

@@ -316,7 +316,7 @@ package final class Simulation {
     case .synced(let attempt, let offset): UInt64(bitPattern: attempt.rawValue &+ offset << 24) ^ 0x600
     case .ended(let attempt, _, let wasSent): UInt64(bitPattern: attempt.rawValue) ^ (wasSent ? 0x700 : 0x800)
     case .finalized(let id, _): UInt64(bitPattern: id.rawValue) ^ 0x900
-    case .storeChanged(let degraded): degraded == nil ? 0xA00 : 0xB00
+    case .storeChanged(let degraded, _): degraded == nil ? 0xA00 : 0xB00
     case .app: 0xC00
     case .measured(let attempt, _): UInt64(bitPattern: attempt.rawValue) ^ 0xC00
     case .drainRequested: 0xD00

@@ -225,6 +225,8 @@ package struct DaemonStatusResult: Codable, Hashable, Sendable {
   package var commits: Int64
   /// Why the daemon refuses new work, when it does.
   package var degraded: String?
+  /// True while nothing can be stored, not even what frees room.
+  package var isStuck: Bool?
   package var quarantined: [String]
   /// Counts of loop turns by how long they took: upper bound in microseconds → turns.
   package var turnMicroseconds: [String: Int64]

@@ -36,7 +36,7 @@ final class DaemonLink: Sendable {
   /// Says so where the daemon cannot store its state: what changes something is answered only when it can again.
   func sayIfNothingCanBeStored() throws(CommandFailure) {
     let status = try call(.daemonStatus(EmptyParameters()), returning: DaemonStatusResult.self)
-    guard let cause = status.degraded else { return }
+    guard status.isStuck == true, let cause = status.degraded else { return }
     Notice.say("ferryd cannot store its state (\(TerminalText.escaped(cause))), and answers when it can again.")
   }
 

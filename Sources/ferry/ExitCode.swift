@@ -37,7 +37,7 @@ enum ExitCode: Int32, CaseIterable, Sendable {
     case .server: "the server's answer: an error status, a refused redirect, no valid HTTP"
     case .digest: "the content is not what --sha256 says"
     case .content: "the content arrived incomplete or could not be decoded"
-    case .destination: "the file to write: it exists, is claimed, cannot be written, or the disk is full"
+    case .destination: "the file to write: it exists, is claimed or cannot be written"
     case .source: "the file to send: missing, changed meanwhile, or unreadable"
     case .timedOut: "a time limit ran out"
     case .cancelled: "the task was cancelled"

@@ -122,6 +122,7 @@ struct Outcome {
     for event in events {
       if end != nil { isOrdered = false }
       switch event {
+      case .informed: if verdict != nil { isOrdered = false }
       case .responded(_, let head, let verdict):
         if self.verdict != nil { isOrdered = false }
         (self.head, self.verdict) = (head, verdict)

@@ -145,6 +145,82 @@ final class SmallFilesystem {
     #expect(try daemon.wait() == .exited(code: 0))
   }
 
+  /// Failure case 82. Bodies of unknown length: nothing says beforehand that they do not fit.
+  @Test(.enabled(if: SmallFilesystem.isPossible, "needs the right to mount a small filesystem"))
+  func partsLeaveTheRecordsTheirRoom() throws {
+    let small = try SmallFilesystem(kibibytes: 32 << 10)
+    let server = try ContentServer()
+    defer { server.stop() }
+    let content = GeneratedContent(length: 14 << 20, seed: 6)
+    let gate = Gate()
+    // None can have its end before all have filled the disk.
+    for number in 1...3 { server.put("/\(number)", content) { $0.chunked().stall(afterBytes: 8 << 20, until: gate) } }
+    let home = try DaemonHome(at: small.path)
+    let daemon = try home.startForeground()
+    let client = try home.connect()
+    let session = try client.open("s", collects: false)
+    let ids = try (1...3).map { try client.download(server.url("/\($0)"), in: session) }
+    for id in ids { try client.waitForBytes(of: id, atLeast: 8 << 20) }
+    gate.open()
+    for id in ids {
+      try client.waitForTask(id, "waits for room", seconds: 60) { $0.state == "waiting" && $0.error?.code == "noSpace" }
+    }
+    #expect(try Files.freeBytes(path: small.path) > 1 << 20, "the records have room")
+    #expect(try client.show(ids[0]).blockers?.map(\.name) == ["space"])
+    #expect(try client.status().degraded == nil, "work for other disks is taken")
+    _ = try client.call(.taskCancel(TaskIdentifiersParameters(ids: [ids[0]])), TaskIdentifiersResult.self)
+    _ = try client.call(.taskRemove(TaskIdentifiersParameters(ids: [ids[1]])), TaskIdentifiersResult.self)
+    // They have made room for the last one.
+    let task = try client.waitForEnd(of: ids[2])
+    #expect(task.state == "succeeded")
+    expectContent(task.file, content)
+    daemon.signal(SIGTERM)
+    #expect(try daemon.wait() == .exited(code: 0))
+  }
+
+  /// Failure case 82: what somebody else writes takes all the room that there is.
+  @Test(
+    .enabled(if: SmallFilesystem.isPossible, "needs the right to mount a small filesystem"), arguments: [false, true])
+  func onADiskThatIsFullTasksCanBeCancelledAndRemoved(startsOnIt: Bool) throws {
+    let small = try SmallFilesystem(kibibytes: 32 << 10)
+    let server = try ContentServer()
+    defer { server.stop() }
+    let gate = Gate()
+    defer { gate.open() }
+    let content = GeneratedContent(length: 6 << 20, seed: 6)
+    for number in 1...2 { server.put("/\(number)", content) { $0.stall(afterBytes: 5 << 20, until: gate) } }
+    server.put("/later", GeneratedContent(length: 1000, seed: 1))
+    let home = try DaemonHome(at: small.path)
+    let daemon = try home.startForeground()
+    var client = try home.connect()
+    var session = try client.open("s", collects: false)
+    let ids = try (1...2).map { try client.download(server.url("/\($0)"), in: session) }
+    for id in ids { try client.waitForBytes(of: id, atLeast: 5 << 20) }
+    if startsOnIt { daemon.kill() }
+    try small.fill()
+    if startsOnIt {
+      try home.startForeground()
+      client = try home.connect()
+      session = try client.open("s", attach: false)
+    }
+    // Large enough that the file system has no page left for it that is allocated already.
+    for _ in 1...4 {
+      var update = TaskUpdateParameters(id: ids[0])
+      update.description = String(repeating: "d", count: 60_000)
+      _ = try client.call(.taskUpdate(update), EmptyResult.self)
+    }
+    let degraded = try eventually("new work is refused", seconds: 60) { try client.status().degraded }
+    #expect(degraded.contains("full"))
+    #expect(throws: ProtocolClient.Failure.self) { try client.download(server.url("/later"), in: session) }
+    _ = try client.call(.taskCancel(TaskIdentifiersParameters(ids: [ids[0]])), TaskIdentifiersResult.self)
+    #expect(try client.show(ids[0]).state == "cancelled")
+    _ = try client.call(.taskRemove(TaskIdentifiersParameters(ids: ids)), TaskIdentifiersResult.self)
+    try eventually("their parts are gone", is: { home.ownFiles().isEmpty })
+    try eventually("there is room for work again", is: { try client.status().degraded == nil })
+    let later = try client.download(server.url("/later"), in: session)
+    #expect(try client.waitForEnd(of: later).state == "succeeded")
+  }
+
   /// After a failed fsync(2) the kernel takes the lost pages for clean: a second call says that all is well. The bytes
   /// must be fetched again.
   @Test(arguments: ["worker.fsync:1:EIO", "part.fsync:1:EIO", "worker.fsync:1:ENOSPC"], [false, true])

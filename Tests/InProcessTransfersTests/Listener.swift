@@ -17,6 +17,7 @@ final class Listener: TransferListener {
     (ended, ends) = AsyncStream.makeStream()
   }
 
+  func transferInformed(_ head: ResponseHead) {}
   func transferResponded(_ head: ResponseHead) {}
   func transferReceived(_ bytes: [UInt8]) -> Bool { true }
   func transferProgressed(received: Int64, sent: Int64) { bytes.yield(received) }

@@ -429,6 +429,6 @@ func namesIn(_ path: String) throws -> [String] {
 
   @Test(arguments: ["nfs", "nfs4", "cifs", "smb3", "fuse", "fuse.sshfs", "fuseblk", "9p", "ceph", "afs", "autofs"])
   func remoteTypesAreNotLocal(type: String) {
-    #expect(!Filesystem(mountID: 1, mountPoint: "/", type: type).isLocal)
+    #expect(!Filesystem(mountID: 1, mountPoint: "/", device: "8:1", type: type).isLocal)
   }
 }

@@ -116,6 +116,23 @@ private struct LaunchBench {
     #expect(reason(world) == "It is started when the daemon can store its state again: The disk is full.")
   }
 
+  @Test func aRegistrationThatChangesNothingIsTakenWhileNothingCanBeStored() {
+    var bench = Bench()
+    let known = AppRegistration(id: "app", command: ["/bin/app", "-x"])
+    bench.command(.app(.register(known)))
+    for isWriting in [false, true] {
+      bench.handle(.storeChanged(degraded: "The disk is full.", isWriting: isWriting))
+      #expect(bench.command(.app(.register(known))) == .done)
+      for new in [AppRegistration(id: "app", command: ["/bin/app"]), AppRegistration(id: "b", command: ["/b"])] {
+        guard case .refused(let refusal)? = bench.command(.app(.register(new))) else {
+          Issue.record("\(new) was taken")
+          continue
+        }
+        #expect(refusal.name == .degraded)
+      }
+    }
+  }
+
   @Test func anAppIsLaunchedOnceWhenTheLastOfItsTasksHasEnded() {
     var world = LaunchBench()
     let ids = world.download(3)

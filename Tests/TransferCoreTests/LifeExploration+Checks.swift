@@ -198,7 +198,7 @@ extension Event {
     case .ended(_, let end, _): end.name
     case .finalized(_, .placed): "result is placed"
     case .finalized(_, .failed(let failure)): "placing fails: \(failure.code.rawValue)"
-    case .storeChanged(let reason): reason == nil ? "store recovers" : "store fails"
+    case .storeChanged(let reason, _): reason == nil ? "store recovers" : "store fails"
     case .app: "a process of an app changes"
     case .measured: "measured"
     case .drainRequested: "a restart is asked for"

@@ -346,4 +346,20 @@ import Testing
     #expect(bench.core.violations() == [])
     #expect(!bench.core.takeChanges().isEmpty)
   }
+
+  /// A full disk has no room for an answer either: the server is not asked in vain, and an upload's answer not lost.
+  @Test(arguments: [TaskDraft.download(), .upload(method: "POST")])
+  func nothingIsAskedForWhereTheDiskHasNoRoom(_ draft: TaskDraft) {
+    var bench = Bench()
+    let session = bench.open()
+    let id = draft.kind == .upload ? bench.addUpload(draft, to: session) : bench.add(draft, to: session)
+    #expect(bench.openFiles(id, free: 0) == nil)
+    #expect(bench.state(id) == .waiting)
+    let cell = id.flatMap { bench.core.tasks[$0] }
+    #expect(
+      cell.map { bench.core.blockers($0, bench.core.details[$0.entry.id], at: bench.now).map(\.name) } == [.space])
+    bench.advance(Limits.spaceCheckInterval)
+    bench.admit()
+    #expect(bench.openFiles(id, free: 1 << 20)?.task == id)
+  }
 }

@@ -42,6 +42,41 @@ import Testing
     #expect(bench.core.violations() == [])
   }
 
+  /// A daemon that has met a thousand hosts keeps the lanes of those that it still has tasks for, and of those that are
+  /// given a rest.
+  @Test func lanesOfHostsThatNobodyAsksForGo() {
+    var bench = Bench()
+    var store = ModelStore()
+    let session = bench.open(limit: 1)
+    let kept = bench.add(.download("http://kept.test/1"), to: session) ?? none
+    let waiting = bench.add(.download("http://kept.test/2"), to: session) ?? none
+    for number in 0..<1000 {
+      let id = bench.add(.download("http://host\(number).test/"), to: session)
+      if number == 500 {
+        bench.openFiles(id)
+        bench.fail(id, .connectionRefused)
+      }
+      bench.command(.remove(id.map { [$0] } ?? []))
+      if number % 100 == 99 {
+        rest(&bench, &store)
+        #expect(bench.core.violations() == [])
+        #expect(bench.core.admission.lanes.count <= 9)
+      }
+    }
+    rest(&bench, &store)
+    #expect(bench.core.admission.lanes.map(\.origin).contains("http://host500.test:80"))
+    // Those that are left go on in their lanes.
+    #expect(bench.state(kept)?.attempt != nil)
+    #expect(bench.state(waiting) == .waiting)
+    bench.openFiles(kept)
+    bench.fail(kept, .badServerResponse, .permanent)
+    _ = load(&bench, store, bench.take())
+    #expect(bench.openFiles(waiting)?.task == waiting)
+    let late = bench.add(.download("http://host500.test/"), to: session)
+    #expect(bench.state(late) == .waiting, "its host still has its rest")
+    #expect(bench.core.violations() == [])
+  }
+
   /// Else a daemon that has done much reads the details of each task from the disk when its turn comes.
   @Test func tasksThatAreGoneTakeNoPlaceInMemory() {
     var bench = Bench()

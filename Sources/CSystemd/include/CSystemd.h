@@ -46,6 +46,13 @@ int csystemd_message_property(csystemd_message *_Nonnull message, struct csystem
 /* The first argument of a signal. */
 int csystemd_message_argument(csystemd_message *_Nonnull message, struct csystemd_value *_Nonnull value);
 
+/* Has the service manager of this user put a process into a transient scope (org.freedesktop.systemd1(5)); it is moved
+   soon after. `address`: of the manager itself; null: it is asked over the user's bus. Blocks, in vain for minutes where
+   somebody listens and does not speak. */
+int csystemd_start_scope(
+    const char *_Nullable address, const char *_Nonnull name, const char *_Nonnull slice,
+    const char *_Nonnull description, uint32_t process, uint64_t limit_microseconds);
+
 /* Microseconds of CLOCK_MONOTONIC now. */
 uint64_t csystemd_monotonic_microseconds(void);
 #endif

@@ -3,8 +3,8 @@ extension Core {
   mutating func carryOut(_ command: AppCommand, _ token: RequestToken, _ now: ClockReading) {
     switch command {
     case .register(let registration):
-      // Each start of an app asks for it, and would wait until there is room on the disk again.
-      if degraded != nil { return refuseDegraded(token) }
+      // Each start of an app asks for it, mostly for what is so already; what is new would wait for room on the disk.
+      if degraded != nil, changes(registration) { return refuseDegraded(token) }
       guard let refusal = register(registration, now) else { return effects.append(.reply(token, .done)) }
       effects.append(.reply(token, .refused(refusal)))
     case .remove(let id): removeApp(id, token)
@@ -48,14 +48,18 @@ extension Core {
 
   // MARK: Registration
 
-  private mutating func register(_ registration: AppRegistration, _ now: ClockReading) -> Refusal? {
-    let known = apps[registration.id]?.record
+  private func changes(_ registration: AppRegistration) -> Bool {
+    guard let known = apps[registration.id]?.record?.registration else { return true }
     // What a file says is its owner's word, and would come back with the next start.
-    if known?.registration.file != nil, registration.file == nil { return nil }
+    return known != registration && (known.file == nil || registration.file != nil)
+  }
+
+  private mutating func register(_ registration: AppRegistration, _ now: ClockReading) -> Refusal? {
+    guard changes(registration) else { return nil }
+    let known = apps[registration.id]?.record
     guard known != nil || apps.cells.count(where: { $0.record != nil }) < Limits.apps else {
       return Refusal(.invalidParameters, "\(Limits.apps) apps are registered; remove some first.")
     }
-    guard known?.registration != registration else { return nil }
     apps.update(registration.id, makes: true, isStored: true) { cell in
       if cell.record == nil {
         cell.record = AppRecord(registration: registration, registeredAt: now.wall)

@@ -9,7 +9,7 @@ extension Core {
       switch current.phase {
       case .searching: return "The daemon was restarted, and looks for its process."
       // A launch is on record before its process begins.
-      case .starting where degraded != nil:
+      case .starting where isStuck:
         return "It is started when the daemon can store its state again: \(degraded ?? "")"
       case .starting: return "It is being started."
       case .running:

@@ -25,6 +25,8 @@ package struct Admission: Hashable, Sendable {
   package private(set) var satisfied = Constraints.all
   /// Lanes all of whose lines wait for conditions.
   private(set) var parked: [Int32] = []
+  /// Lanes that were left when they were last tidied.
+  private var tidied = 4
 
   package init() {}
 
@@ -34,6 +36,7 @@ package struct Admission: Hashable, Sendable {
   }
 
   struct Lane: Hashable, Sendable {
+    var session: SessionID
     var origin: String
     var limit: Int
     var running = 0
@@ -108,10 +111,41 @@ package struct Admission: Hashable, Sendable {
       return index
     }
     let index = Int32(lanes.count)
-    lanes.append(Lane(origin: origin, limit: limit, isLoopback: Origin.isLoopback(origin)))
+    lanes.append(Lane(session: session, origin: origin, limit: limit, isLoopback: Origin.isLoopback(origin)))
     laneIndex[key] = index
     if let rest = rests[origin] { hold(index, until: rest) }
     return index
+  }
+  /// So many lanes are new that a look at all tasks is worth it: hosts come and go, and a daemon stays.
+  var isUntidy: Bool { lanes.count > 2 * tidied }
+
+  /// Forgets lanes that no task is in, unless their host has a rest.
+  /// - Parameter isUsed: of each lane, whether a task is in it.
+  /// - Returns: where each lane that is left stands now.
+  mutating func tidy(_ isUsed: [Bool]) -> [Int32?] {
+    var isKept = isUsed
+    for case .lane(let lane) in delayed.elements.map(\.sleeper) { isKept[Int(lane)] = true }
+    var places: [Int32?] = []
+    var left: [Lane] = []
+    for (lane, isKept) in zip(lanes, isKept) {
+      places.append(isKept ? Int32(left.count) : nil)
+      if isKept { left.append(lane) }
+    }
+    lanes = left
+    tidied = max(4, left.count)
+    laneIndex = [:]
+    for (place, lane) in left.enumerated() {
+      laneIndex[LaneKey(session: lane.session, origin: lane.origin)] = Int32(place)
+    }
+    turns = turns[firstTurn...].compactMap { places[Int($0)] }
+    firstTurn = 0
+    parked = parked.compactMap { places[Int($0)] }
+    delayed = BinaryHeap(
+      delayed.elements.compactMap { delayed in
+        guard case .lane(let lane) = delayed.sleeper else { return delayed }
+        return places[Int(lane)].map { Delayed(at: delayed.at, sleeper: .lane($0)) }
+      })
+    return places
   }
 
   /// Puts a waiting task in line. `cell` is its cell in the table.

@@ -51,7 +51,7 @@ extension Core {
 
   private func waitingBlockers(_ cell: TaskCell, _ held: TaskDetails?, _ now: ClockReading) -> [Blocker] {
     var found: [Blocker] = []
-    if let degraded {
+    if isStuck, let degraded {
       found.append(
         Blocker(
           name: .storage, since: degradedSince, cause: "the daemon cannot store its state: \(degraded)",

@@ -13,7 +13,7 @@ extension Core {
   }
 
   private func waitingReason(_ cell: TaskCell, _ held: TaskDetails?, _ now: ClockReading) -> String {
-    if let degraded { return "the daemon cannot store its state: \(degraded)" }
+    if isStuck, let degraded { return "the daemon cannot store its state: \(degraded)" }
     if cell.entry.kind == .data, sessions[cell.entry.session]?.attached == nil { return "its client is not connected" }
     let unmet = unmet(cell, held)
     if let first = unmet.first {

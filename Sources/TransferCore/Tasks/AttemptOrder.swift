@@ -21,6 +21,8 @@ package struct AttemptOrder: Hashable, Sendable {
   /// The client may want the response of a redirect, or one that asks for credentials: a little of its body is told too
   /// (`ResponseSink.client`).
   package var keepsAskedBody: Bool
+  /// The client hears of responses that only inform (1xx).
+  package var tellsInterim: Bool
   /// For this hop's origin only.
   package var credential: TransferCredential?
   package var proxyCredential: TransferCredential?
@@ -30,7 +32,7 @@ package struct AttemptOrder: Hashable, Sendable {
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
     sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
     keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsAskedBody: Bool = false,
-    credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil,
+    tellsInterim: Bool = false, credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil,
     tls: TLSSettings = TLSSettings()
   ) {
     self.attempt = attempt
@@ -45,6 +47,7 @@ package struct AttemptOrder: Hashable, Sendable {
     self.keepsResumePoint = keepsResumePoint
     self.decodesContent = decodesContent
     self.keepsAskedBody = keepsAskedBody
+    self.tellsInterim = tellsInterim
     self.credential = credential
     self.proxyCredential = proxyCredential
     self.tls = tls

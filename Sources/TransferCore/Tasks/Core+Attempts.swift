@@ -161,7 +161,7 @@ extension Core {
         asking: askRule(held, session)),
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
       keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
-      decodesContent: decodes, keepsAskedBody: isForeground, credential: access.credential,
+      decodesContent: decodes, keepsAskedBody: isForeground, tellsInterim: isForeground, credential: access.credential,
       proxyCredential: access.proxyCredential, tls: access.tls)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
     if work.isPaused { effects.append(.foreground(.pause(attempt))) }
@@ -188,14 +188,18 @@ extension Core {
       return Self.missingSpace(needed: hint, free: free.addingClamped(files.partBytes ?? 0))
     }
     // What was too large for the disk a moment ago is not fetched again to find out that it still is.
-    guard resume == nil, held.progress.failure?.code == .noSpace, let total = cell.entry.expected else { return nil }
+    guard resume == nil else { return nil }
+    guard held.progress.failure?.code == .noSpace, let total = cell.entry.expected else {
+      // Whatever the answer is, there is no room for it: the server is asked when there is.
+      return free == 0 ? TransferFailure(.noSpace, .transient, detail: "The disk has no room for transfers.") : nil
+    }
     return Self.missingSpace(needed: total, free: free.addingClamped(files.partBytes ?? 0))
   }
 
   private static func missingSpace(needed: Int64, free: Int64) -> TransferFailure? {
     guard needed > free else { return nil }
     return TransferFailure(
-      .noSpace, .transient, detail: "The disk has \(free) bytes free, and \(needed) more are needed.")
+      .noSpace, .transient, detail: "The disk has \(free) bytes free for transfers, and \(needed) more are needed.")
   }
 
   /// Failure case 41: a whole body that does not fit is not begun. Only what may be asked for again is left so.

@@ -107,6 +107,13 @@ package struct TaskTable: Hashable, Sendable {
     for case .some(let cell) in cells { body(cell) }
   }
 
+  /// The lanes of all tasks stand elsewhere now.
+  mutating func moveLanes(_ places: [Int32?]) {
+    for index in cells.indices {
+      if let lane = cells[index]?.lane, let place = places[Int(lane)] { cells[index]?.lane = place }
+    }
+  }
+
   private mutating func noteRemoval() {
     removed += 1
     guard removed > 64, removed * 2 > ids.count else { return }

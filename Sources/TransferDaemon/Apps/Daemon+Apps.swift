@@ -1,3 +1,4 @@
+import DeviceConditions
 import Glibc
 import LinuxSystem
 import TransferCore
@@ -12,6 +13,7 @@ extension Daemon {
     case folder(AppFolder.Reading)
     case output(RequestToken, app: String, String)
     case trimmed
+    case unscoped(ScopeFailure)
   }
 
   private func onWorker(_ path: String, _ job: @escaping @Sendable () -> Void) -> Bool {
@@ -98,6 +100,9 @@ extension Daemon {
       tell(.launchFailed(app: order.app, launch: order.number, detail: detail))
     case .spawned(let order, .spawned(let process)):
       log.write(.notice, "Launched app \(order.app) (\(order.number)) as process \(process.processID).")
+      scopes.adopt(process.processID, watch: process.watch, app: order.app) { [mailbox] in
+        mailbox.post(.app(.unscoped($0)))
+      }
       watch(LaunchedApp(app: order.app, launch: order.number, process, isChild: true))
       tell(.launched(app: order.app, launch: order.number, processID: process.processID))
     case .found(let app, let launch, let process):
@@ -108,6 +113,12 @@ extension Daemon {
     case .folder(let reading): take(reading, tell)
     case .output(let token, let app, let output): answerShow(app, token, output)
     case .trimmed: isTrimming = false
+    case .unscoped(let failure):
+      // The next launch would say the same.
+      if failure != lastUnscoped {
+        log.write(.notice, "Launched apps stay in the daemon's control group: \(failure.words).")
+      }
+      lastUnscoped = failure
     }
   }
 

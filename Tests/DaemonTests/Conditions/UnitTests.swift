@@ -30,8 +30,8 @@ import Testing
     #expect(ran.status == .exited(code: 0), "\(ran.output) \(ran.errors)")
     #expect(
       ran.output.split(separator: "\n") == [
-        "socket active", "before inactive", "tasks 1", "after active", "same 1", "restarted", "launched 1",
-        "stopped inactive", "refused 1",
+        "socket active", "before inactive", "tasks 1", "after active", "same 1", "scope active 0", "restarted",
+        "launched 1", "outlives active", "scope gone", "stopped inactive", "refused 1",
       ], "\(ran.output) \(ran.errors)")
   }
 }

@@ -52,6 +52,11 @@ python3 "${fixtures}/protocol_client.py" run --app org.example.units --no-acknow
   >/dev/null
 wait_for test -s "${home}/book"
 app=$(sed -nE 's/.*"started".*"pid": ([0-9]+).*/\1/p' "${home}/book")
+# It is in a scope of its own.
+scope=app-ferry-org.example.units-${app}.scope
+is_scoped() { grep -q "/app.slice/${scope}\$" "/proc/${app}/cgroup"; }
+wait_for is_scoped
+printf 'scope %s %s\n' "$(state "${scope}")" "$(grep -c "${app}" "$(find /sys/fs/cgroup -path '*ferryd.service/cgroup.procs' | head -n 1)" || true)"
 kill -9 "${first}"
 restarted() { local now; now=$(main_process); [[ ${now} != 0 && ${now} != "${first}" ]]; }
 wait_for restarted
@@ -60,7 +65,17 @@ printf 'restarted\n'
 is_found() { ferry app show org.example.units --json | grep -q "\"processID\" *: *${app}\b"; }
 wait_for is_found
 kill -0 "${app}" && printf 'launched %s\n' "$(grep -c '"started"' "${home}/book")"
+
+# A daemon that is stopped with all of its control group does not take the app along.
+mkdir -p "${XDG_CONFIG_HOME}/systemd/user/ferryd.service.d"
+printf '[Service]\nKillMode=control-group\n' >"${XDG_CONFIG_HOME}/systemd/user/ferryd.service.d/kill.conf"
+systemctl --user daemon-reload
+systemctl --user restart ferryd.service
+kill -0 "${app}" && printf 'outlives %s\n' "$(state "${scope}")"
 kill -9 "${app}"
+is_gone() { [[ $(state "${scope}") == inactive ]]; }
+wait_for is_gone
+printf 'scope gone\n'
 
 # Who starts the service learns that it cannot start.
 systemctl --user stop ferryd.service ferryd.socket
