@@ -76,9 +76,11 @@ extension Core {
     var found: [String] = []
     var unfinished: [SessionID: Int] = [:]
     var all: [SessionID: Int] = [:]
+    var data: [SessionID: [TaskID]] = [:]
     var asking: [SessionID: Set<TaskID>] = [:]
     tasks.forEach { cell in
       all[cell.entry.session, default: 0] += 1
+      if cell.entry.kind == .data { data[cell.entry.session, default: []].append(cell.entry.id) }
       let goesOn = !cell.entry.state.isFinished && cell.entry.state != .suspended
       if goesOn { unfinished[cell.entry.session, default: 0] += 1 }
       if cell.entry.state == .asking { asking[cell.entry.session, default: []].insert(cell.entry.id) }
@@ -99,6 +101,9 @@ extension Core {
       }
       if cell.taskCount != all[id, default: 0] {
         found.append("Session \(id) counts \(cell.taskCount) tasks; it has \(all[id, default: 0]).")
+      }
+      if cell.dataTasks != data[id, default: []] {
+        found.append("Session \(id) knows data tasks \(cell.dataTasks); it has \(data[id, default: []]).")
       }
       found += deliveryViolations(cell)
     }

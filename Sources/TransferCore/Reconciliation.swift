@@ -100,7 +100,7 @@ extension Core {
     if !entry.state.isFinished { noteDemand(entry.id) }
     let isUnfinished = !entry.state.isFinished && entry.state != .suspended
     sessions.update(entry.session, isStored: false) {
-      $0.taskCount += 1
+      $0.add(entry)
       if isUnfinished { $0.unfinished += 1 }
     }
     armDeadline(entry.id, now)

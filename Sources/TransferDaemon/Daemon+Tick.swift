@@ -265,7 +265,7 @@ extension Daemon {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)
     } else if !isHeld, core.degraded == nil || core.isStuck {
-      let shortage = "the disk of \(directories.state) is full; what frees room is still stored"
+      let shortage = "the disk of \(directories.state) is full; tasks can still be cancelled and removed"
       log.write(.error, "New work is refused: \(shortage).")
       effects += core.handle(.storeChanged(degraded: shortage, isWriting: true), at: now)
     }

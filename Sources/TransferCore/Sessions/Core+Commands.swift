@@ -302,7 +302,7 @@ extension Core {
     if let digest = cell.keyDigest { keyOwners[digest] = id }
     sessions.update(session) {
       $0.record.nextTaskNumber += 1
-      $0.taskCount += 1
+      $0.add(entry)
       if isStarted { $0.unfinished += 1 }
     }
     touch(id, progress: true)

@@ -105,8 +105,8 @@ extension Core {
     }
     markForLaunch(session)
     var hasDataTasks = false
-    for id in taskIDs(of: session) {
-      guard let cell = tasks[id], cell.entry.kind == .data, !cell.entry.state.isFinished else { continue }
+    for id in dataTasks(of: session) {
+      guard let cell = tasks[id], !cell.entry.state.isFinished else { continue }
       hasDataTasks = true
       // What the last daemon began is not begun again: its client may have some of the bytes.
       if unreconciled.contains(id) { continue }
@@ -122,9 +122,11 @@ extension Core {
     }
   }
 
+  private func dataTasks(of session: SessionID) -> [TaskID] { sessions[session]?.dataTasks ?? [] }
+
   mutating func wakeDataTasks(of session: SessionID, _ now: ClockReading) {
     guard sessions[session].map({ $0.unfinished > 0 }) == true else { return }
-    for id in taskIDs(of: session) where tasks[id]?.entry.kind == .data { line(up: id, now) }
+    for id in dataTasks(of: session) { line(up: id, now) }
   }
 
   mutating func endDataTasks(of session: SessionID, _ now: ClockReading) {
@@ -132,8 +134,8 @@ extension Core {
     guard let cell = sessions[session], cell.attached == nil, let detachedAt = cell.detachedAt,
       now.boot - detachedAt >= Limits.dataTaskGrace
     else { return }
-    for id in taskIDs(of: session) {
-      guard let task = tasks[id], task.entry.kind == .data, !task.entry.state.isFinished else { continue }
+    for id in dataTasks(of: session) {
+      guard let task = tasks[id], !task.entry.state.isFinished else { continue }
       if lacksDetails(id) {
         effects.append(.loadDetails(id))
         continue

@@ -10,10 +10,35 @@ package struct SessionCell: Hashable, Sendable {
   /// Tasks whose question waits for an answer.
   package var asking: Set<TaskID> = []
   /// All tasks, finished ones included.
-  package var taskCount = 0
+  package private(set) var taskCount = 0
+  /// Those among them that need their client, in the order of their ids: each of its comings and goings is about them,
+  /// and may not cost a look at every task of the daemon.
+  package private(set) var dataTasks: [TaskID] = []
   package var isDirty = false
 
   package init(record: SessionRecord) { boxedRecord = Boxed(record) }
+
+  mutating func add(_ task: TaskEntry) {
+    taskCount += 1
+    if task.kind == .data { dataTasks.insert(task.id, at: place(of: task.id)) }
+  }
+
+  mutating func remove(_ task: TaskEntry) {
+    taskCount -= 1
+    let place = place(of: task.id)
+    if place < dataTasks.count, dataTasks[place] == task.id { dataTasks.remove(at: place) }
+  }
+
+  /// Where it stands, or would. Ids grow, so a new one's place is at the end.
+  private func place(of task: TaskID) -> Int {
+    guard let last = dataTasks.last, last >= task else { return dataTasks.count }
+    var (low, high) = (0, dataTasks.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if dataTasks[middle] < task { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
 
   package var record: SessionRecord {
     _read { yield boxedRecord.value }

@@ -287,7 +287,7 @@ extension Core {
     if let digest = cell.keyDigest, keyOwners[digest] == id { keyOwners[digest] = nil }
     sessions.update(cell.entry.session, isStored: false) {
       if !isCollected { _ = $0.deliveries.removeAll(of: id) }
-      $0.taskCount -= 1
+      $0.remove(cell.entry)
     }
     tasks.remove(id)
     details[id] = nil
