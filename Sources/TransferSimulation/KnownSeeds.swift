@@ -73,8 +73,18 @@ package enum KnownSeeds {
     Seed(
       seed: 90_002_605, events: 4000,
       reason: "The simulation wanted a task to wait that the core had stopped for its conditions before it failed."),
+    Seed(
+      seed: 120_000_384, events: 4000,
+      reason: "The simulation took a clock that was set a year ahead and back for one that nobody had touched."),
+    Seed(seed: 120_000_479, events: 4000, reason: staleReason),
+    Seed(
+      seed: 120_000_571, events: 4000,
+      reason: "A date that a task got after failures was taken for a retry, and did not follow the wall clock."),
+    Seed(seed: 120_001_709, events: 4000, reason: staleReason),
   ]
 
+  private static let staleReason =
+    "A launch that a dead daemon had decided for a question was made for it when the task had ended meanwhile."
   private static let ended416 =
     "A 416 without a validator ended a task with part of one version, because another was as long as that part."
 

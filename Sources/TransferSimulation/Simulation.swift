@@ -59,7 +59,7 @@ package final class Simulation {
   private var bootStart: Int64 = 0
   private(set) var bootNumber = 1
   var wallOffsetMilliseconds: Int64 = 0 {
-    didSet { wallSettings += 1 }
+    didSet { if wallOffsetMilliseconds != oldValue { wallSettings += 1 } }
   }
   /// How often the calendar clock was set: set there and back, it shows what it would have shown.
   private(set) var wallSettings = 0

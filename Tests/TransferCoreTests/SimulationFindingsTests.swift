@@ -173,6 +173,28 @@ import Testing
     }
   }
 
+  /// Seed 120000571. A task that had failed took a new date for the time of its next try.
+  @Test func aDateAfterFailuresIsADateAndNoRetry() {
+    var bench = Bench()
+    let id = bench.add(.download(), to: bench.open()) ?? none
+    bench.openFiles(id)
+    bench.fail(id)
+    let date = bench.now.wall + .seconds(3 * 86_400)
+    bench.command(.update(id, TaskChange(earliestBegin: date)))
+    bench.command(.resume([id]))
+    bench.admit()
+    #expect(bench.state(id) == .waiting)
+    #expect(bench.core.tasks[id]?.entry.notBefore == date)
+    // The clock is set two days ahead.
+    bench.now.wall = bench.now.wall + .seconds(2 * 86_400)
+    bench.advance(.seconds(86_400 - 60))
+    bench.admit()
+    #expect(bench.state(id) == .waiting)
+    bench.advance(.seconds(61))
+    bench.admit()
+    #expect(bench.state(id)?.attempt != nil)
+  }
+
   @Test(arguments: [Destination.managed, .file(path: "/home/u/f", collision: .fail)])
   func nothingIsMadeForATaskBeforeItsRow(destination: Destination) {
     let order = OpenOrder(task: none, partPath: "/home/u/.ferry-1.part", source: nil, destination: destination)

@@ -48,12 +48,13 @@ extension Core {
     var reason: LaunchReason
   }
 
+  private func wanted(of session: SessionID) -> Wanted? {
+    reasonToLaunch(session).map { Wanted(session: session, reason: $0) }
+  }
+
   private mutating func wanted(_ id: String) -> [Wanted] {
     guard let candidates = apps[id]?.candidates, !candidates.isEmpty else { return [] }
-    var wanted: [Wanted] = []
-    for session in candidates {
-      if let reason = reasonToLaunch(session) { wanted.append(Wanted(session: session, reason: reason)) }
-    }
+    let wanted = candidates.compactMap { self.wanted(of: $0) }
     // The others are marked anew when something happens to them.
     if wanted.count != candidates.count { apps.update(id) { $0.candidates = wanted.map(\.session) } }
     return wanted
@@ -376,13 +377,20 @@ extension Core {
       // Nothing says what was looked for; its deadline must not stay due.
       return apps.update(id) { $0.current = nil }
     }
-    if launch.startedAt == nil, current.parts.contains(where: { reasonToLaunch($0.session) != nil }) {
-      // The daemon ended between the decision and the deed: it is the same launch still.
-      apps.update(id) {
-        $0.current?.phase = .starting
-        $0.current?.deadline = nil
+    if launch.startedAt == nil, let wanted = current.parts.compactMap({ wanted(of: $0.session) }).first,
+      let session = sessions[wanted.session]?.record.key.identifier
+    {
+      // The daemon ended between the decision and the deed: it is the same launch still. What asks for it may be another
+      // thing by now.
+      apps.update(id) { cell in
+        cell.current?.phase = .starting
+        cell.current?.deadline = nil
+        cell.updateLaunch(launch.number) {
+          $0.session = session
+          $0.reason = wanted.reason
+        }
       }
-      return order(id, launch.number, command, launch.session, launch.reason)
+      return order(id, launch.number, command, session, wanted.reason)
     }
     apps.update(id) { cell in
       cell.current = nil

@@ -355,6 +355,9 @@ extension Core {
     if let earliest = change.earliestBegin, tasks[id]?.entry.state.isFinished == false {
       tasks[id]?.entry.notBefore = earliest
       tasks[id]?.wakeAt = now.boot + (earliest - now.wall)
+      // From now on it waits for a date and not for a retry: the date follows the wall clock, is bounded by no backoff,
+      // and is not passed over by who resumes the task.
+      tasks[id]?.entry.failures = 0
       details[id]?.progress.earliestBegin = earliest
       noteDate(earliest, of: id)
       touch(id, progress: true)

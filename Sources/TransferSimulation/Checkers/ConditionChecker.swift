@@ -32,8 +32,8 @@ final class ConditionChecker: Checker {
   private func fault(_ order: AttemptOrder, _ entry: TaskEntry, _ world: Simulation, _ does: String) -> String? {
     var required = entry.constraints
     required.insert(.network)
-    // The deadline was set by the wall clock of its time, and clocks jump: what is known for sure is that a task whose
-    // time has just begun is not urgent.
+    // The deadline was set by the wall clock of its time, and clocks jump: where none did, what is known for sure is that
+    // a task whose time has just begun is not urgent.
     if entry.isDiscretionary {
       if isFresh(entry, world) { required.formUnion(.discretionary) }
       if isUrgent(entry, world) { world.coverage.note(.urgent) }
@@ -44,12 +44,12 @@ final class ConditionChecker: Checker {
   }
 
   private func isFresh(_ entry: TaskEntry, _ world: Simulation) -> Bool {
-    guard let deadline = entry.deadline, world.wallOffsetMilliseconds == 0 else { return false }
+    guard let deadline = entry.deadline, world.wallSettings == 0 else { return false }
     return deadline - world.wall > .seconds(Int64(entry.urgentSeconds) + 1)
   }
 
   private func isUrgent(_ entry: TaskEntry, _ world: Simulation) -> Bool {
-    guard let deadline = entry.deadline, world.wallOffsetMilliseconds == 0 else { return false }
+    guard let deadline = entry.deadline, world.wallSettings == 0 else { return false }
     return deadline - world.wall < .seconds(Int64(entry.urgentSeconds))
   }
 }
