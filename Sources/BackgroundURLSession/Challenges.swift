@@ -1,4 +1,5 @@
 #if !canImport(Darwin)
+  internal import Certificates
   internal import Foundation
   internal import FoundationNetworking
   internal import TransferCore
@@ -66,6 +67,7 @@
     }
 
     private func use(_ credential: URLCredential, isNew: Bool) -> ChallengeAnswer {
+      if challenge.method == .serverTrust { return trust((credential as? ServerTrustCredential)?.trust) }
       guard let user = credential.user, let password = credential.password else {
         Diagnostics.log("only credentials of a user and a password can be used; the challenge takes its default")
         return .proceed
@@ -86,11 +88,22 @@
     }
   }
 
+  extension PosedChallenge {
+    /// Another server's trust says nothing about this one.
+    private func trust(_ given: SecTrust?) -> ChallengeAnswer {
+      if let shown = challenge.server?.certificate, given?.chain.first?.fingerprint == shown { return .trust(shown) }
+      Diagnostics.log("a server is accepted by URLCredential(trust:) of its own serverTrust; the default is taken")
+      return .proceed
+    }
+  }
+
   /// What becomes of a challenge.
   enum ChallengeAnswer: Sendable {
     /// The third: what the program gave, and ``PosedChallenge/keep(_:)`` may keep.
     case credential(user: String, password: String, URLCredential?)
     case token(String)
+    /// The certificate that the server showed is the right one.
+    case trust(String)
     /// As if nobody could be asked.
     case proceed
     case cancel
@@ -135,13 +148,10 @@
       }
     }
 
-    // FoundationNetworking withholds the names of these two.
-    private static let clientCertificate = "NSURLAuthenticationMethodClientCertificate"
-    private static let serverTrust = "NSURLAuthenticationMethodServerTrust"
-
     /// What the session's method is asked about, and not the task's.
     static let sessionMethods = [
-      NSURLAuthenticationMethodNegotiate, NSURLAuthenticationMethodNTLM, clientCertificate, serverTrust,
+      NSURLAuthenticationMethodNegotiate, NSURLAuthenticationMethodNTLM, NSURLAuthenticationMethodClientCertificate,
+      NSURLAuthenticationMethodServerTrust,
     ]
 
     /// What the daemon asks; nil for what is no challenge.
@@ -150,7 +160,14 @@
       return Challenge(
         method: question.method.flatMap(Challenge.Method.init(rawValue:)) ?? .unknown,
         isProxy: question.isProxy ?? false, origin: question.origin ?? "", realm: question.realm,
-        previousFailures: question.previousFailures ?? 0)
+        previousFailures: question.previousFailures ?? 0, server: server(of: question))
+    }
+
+    private static func server(of question: WireQuestion) -> ShownServer? {
+      guard let chain = question.certificates, let certificate = question.certificate, let key = question.key else {
+        return nil
+      }
+      return ShownServer(chain: chain, certificate: certificate, key: key, isVouched: question.isVouched ?? false)
     }
 
     /// The protection space of a challenge; nil for an origin that cannot be read.
@@ -158,14 +175,17 @@
       guard let origin = URL(string: challenge.origin), let host = origin.host else { return nil }
       let scheme = origin.scheme ?? "http"
       let port = origin.port ?? (scheme == "https" ? 443 : 80)
+      if let server = challenge.server, let trust = SecTrust(server, host: host) {
+        return ServerTrustSpace(trust, host: host, port: port, protocol: scheme)
+      }
       let method =
         switch challenge.method {
         case .basic: NSURLAuthenticationMethodHTTPBasic
         case .digest: NSURLAuthenticationMethodHTTPDigest
         case .negotiate: NSURLAuthenticationMethodNegotiate
         case .ntlm: NSURLAuthenticationMethodNTLM
-        case .clientCertificate: clientCertificate
-        case .serverTrust: serverTrust
+        case .clientCertificate: NSURLAuthenticationMethodClientCertificate
+        case .serverTrust: NSURLAuthenticationMethodServerTrust
         case .bearer, .unknown: NSURLAuthenticationMethodDefault
         }
       if challenge.isProxy {
@@ -183,6 +203,13 @@
       let maximum = configuration.tlsMaximumSupportedProtocolVersion
       tls.maximum = maximum == .TLSv13 ? nil : version(maximum)
       network.tls = tls
+    }
+
+    /// The same, for this process.
+    static func settings(of wire: WireTLS?) -> TLSSettings {
+      TLSSettings(
+        minimum: wire?.minimum.flatMap(TLSSettings.Version.init(rawValue:)),
+        maximum: wire?.maximum.flatMap(TLSSettings.Version.init(rawValue:)))
     }
 
     private static func version(_ version: tls_protocol_version_t) -> String {

@@ -151,7 +151,7 @@
       run.asksCredential(challenge, head.flatMap(RequestTranslation.response)) { given in
         self.tell { transfer in
           guard let given else { return self.home.keepResponse(transfer) }
-          self.home.authorize(transfer, user: given.user, password: given.password)
+          self.home.authorize(transfer, given)
         }
       }
     }

@@ -36,11 +36,13 @@
       self.isShared = isShared
       var network = WireNetwork.fromEnvironment(ProcessInfo.processInfo.environment)
       RequestTranslation.apply(configuration, to: &network)
+      ChallengeTranslation.apply(configuration, to: &network)
       local = LocalSession(
         network: NetworkSettings(
           httpProxy: network.httpProxy, httpsProxy: network.httpsProxy, noProxy: network.noProxy ?? "",
           certificateFile: network.certificateFile,
-          maximumConnectionsPerHost: min(64, network.maximumConnectionsPerHost ?? 6)),
+          maximumConnectionsPerHost: min(64, network.maximumConnectionsPerHost ?? 6),
+          tls: ChallengeTranslation.settings(of: network.tls)),
         waitsForConnectivity: configuration.waitsForConnectivity)
       state = Mutex(State(delegates: Delegates(delegate)))
       TransferHome.shared.open(local)

@@ -290,7 +290,7 @@
     /// - Parameter response: nil where there is no connection yet.
     func asksCredential(
       _ challenge: Challenge, _ response: HTTPURLResponse?,
-      _ answer: @escaping @Sendable (_ credential: (user: String, password: String)?) -> Void
+      _ answer: @escaping @Sendable (Answer?) -> Void
     ) {
       let storage = session.configuration.urlCredentialStorage
       guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, storage) else { return answer(nil) }
@@ -301,7 +301,8 @@
           switch given {
           case .credential(let user, let password, let new):
             self.state.withLock { $0.unproven = new.map { (posed, $0) } }
-            answer((user, password))
+            answer(.credential(user: user, password: Secret(password)))
+          case .trust(let certificate): answer(.trust(certificate: certificate))
           case .token, .proceed: answer(nil)
           case .cancel: task.cancel()
           }

@@ -154,6 +154,9 @@ enum CurlFailure {
   }
 
   private static func verificationText(_ facts: Circumstances) -> String {
+    if facts.verifyResult == Int(X509_V_ERR_APPLICATION_VERIFICATION) {
+      return "the server's certificate is to be accepted first."
+    }
     // libcurl compares names before it asks OpenSSL for the result, which stands at "unspecified" (1) then.
     let isMisnamed = facts.verifyResult == 0 || facts.errorText.contains("subject name")
     guard !isMisnamed, let reason = unsafe X509_verify_cert_error_string(facts.verifyResult) else {

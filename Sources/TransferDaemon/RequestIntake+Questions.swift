@@ -25,6 +25,7 @@ extension RequestIntake {
     }
     settings.pinnedKeys = keys
     settings.keyPassword = try secret(wire.keyPassword, "tls.keyPassword")
+    settings.asksAboutServers = wire.asksAboutServers ?? false
     return settings
   }
 
@@ -103,10 +104,16 @@ extension RequestIntake {
         throw WireError(.invalidParameters, "The answer \"tls\" needs \"tls\" with at least one member.")
       }
       return .tls(settings)
+    case "trust":
+      guard let certificate = wire.certificate, isPin(certificate) else {
+        throw WireError(.invalidParameters, "The answer \"trust\" needs \"certificate\", as its question tells it.")
+      }
+      return .trust(certificate: certificate)
     case "request": return .request(try change(of: wire))
     default:
       throw WireError(
-        .invalidParameters, "answer is \"credential\", \"tls\", \"request\", \"proceed\" or \"cancel\".")
+        .invalidParameters,
+        "answer is \"credential\", \"tls\", \"trust\", \"request\", \"proceed\" or \"cancel\".")
     }
   }
 

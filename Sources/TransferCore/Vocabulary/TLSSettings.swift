@@ -22,10 +22,12 @@ package struct TLSSettings: Hashable, Sendable {
   /// Absolute path of its key in PEM; nil: it stands in the certificate's file.
   package var keyFile: String?
   package var keyPassword: Secret?
+  /// The app is asked about each server before anything is sent to it, also where the authorities vouch for it.
+  package var asksAboutServers: Bool
 
   package init(
     minimum: Version? = nil, maximum: Version? = nil, authorityFile: String? = nil, pinnedKeys: [String] = [],
-    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: Secret? = nil
+    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: Secret? = nil, asksAboutServers: Bool = false
   ) {
     self.minimum = minimum
     self.maximum = maximum
@@ -34,6 +36,7 @@ package struct TLSSettings: Hashable, Sendable {
     self.certificateFile = certificateFile
     self.keyFile = keyFile
     self.keyPassword = keyPassword
+    self.asksAboutServers = asksAboutServers
   }
 
   package var isEmpty: Bool { self == TLSSettings() }
@@ -44,6 +47,7 @@ package struct TLSSettings: Hashable, Sendable {
     var merged = self
     merged.minimum = other.minimum ?? minimum
     merged.maximum = other.maximum ?? maximum
+    merged.asksAboutServers = other.asksAboutServers || asksAboutServers
     merged.authorityFile = other.authorityFile ?? authorityFile
     if !other.pinnedKeys.isEmpty { merged.pinnedKeys = other.pinnedKeys }
     if other.certificateFile != nil {
