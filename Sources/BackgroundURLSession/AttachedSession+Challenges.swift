@@ -92,6 +92,7 @@
           self.answer(task, question, "request") {
             $0.headers = [WireHeader(name: "Authorization", value: "Bearer \(token)")]
           }
+        case .identity(let identity): self.answer(task, question, "tls") { $0.tls = WireTLS(identity) }
         case .trust(let certificate): self.answer(task, question, "trust") { $0.certificate = certificate }
         case .proceed: self.answer(task, question, "proceed")
         case .cancel:

@@ -2,6 +2,7 @@
   internal import Certificates
   internal import Foundation
   internal import FoundationNetworking
+  internal import Synchronization
   internal import TransferCore
   internal import WireProtocol
 
@@ -46,11 +47,15 @@
       _ response: URLResponse?, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates,
       _ answer: @escaping @Sendable (ChallengeAnswer) -> Void
     ) {
+      let sender = ChallengeSender()
       let posed = URLAuthenticationChallenge(
         protectionSpace: space, proposedCredential: proposedCredential,
         previousFailureCount: challenge.previousFailures,
-        failureResponse: response, error: nil, sender: ChallengeSender())
-      delegates.put(posed, task, owner) { answer(self.answer(of: $0, $1)) }
+        failureResponse: response, error: nil, sender: sender)
+      delegates.put(posed, task, owner) { disposition, credential in
+        if sender.tookDefault, let delegate = delegates.session { ServerAcquaintance.noteSilence(of: delegate) }
+        answer(self.answer(of: disposition, credential))
+      }
     }
 
     private func answer(
@@ -68,8 +73,11 @@
 
     private func use(_ credential: URLCredential, isNew: Bool) -> ChallengeAnswer {
       if challenge.method == .serverTrust { return trust((credential as? ServerTrustCredential)?.trust) }
+      if challenge.method == .clientCertificate, let identity = credential.identity {
+        return .identity(identity.content)
+      }
       guard let user = credential.user, let password = credential.password else {
-        Diagnostics.log("only credentials of a user and a password can be used; the challenge takes its default")
+        Diagnostics.log("the credential is none for a \(challenge.method.rawValue) challenge, which takes its default")
         return .proceed
       }
       // Apple's interface has no token; the password is taken for one.
@@ -104,6 +112,8 @@
     case token(String)
     /// The certificate that the server showed is the right one.
     case trust(String)
+    /// What the server is shown.
+    case identity(ClientIdentity)
     /// As if nobody could be asked.
     case proceed
     case cancel
@@ -130,7 +140,12 @@
   }
 
   /// `URLAuthenticationChallenge` wants one; challenges of URLSession are answered by their handler, as Apple says.
-  private final class ChallengeSender: NSObject, URLAuthenticationChallengeSender {
+  final class ChallengeSender: NSObject, URLAuthenticationChallengeSender, Sendable {
+    private let wasTaken = Atomic(false)
+    /// The session's method is the protocol's own.
+    var tookDefault: Bool { wasTaken.load(ordering: .relaxed) }
+    func takeDefault() { wasTaken.store(true, ordering: .relaxed) }
+
     func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
     func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
     func cancel(_ challenge: URLAuthenticationChallenge) {}
@@ -196,12 +211,17 @@
         host: host, port: port, protocol: scheme, realm: challenge.realm, authenticationMethod: method)
     }
 
-    /// The configuration's versions of TLS. There is none above 1.3 that a maximum of 1.3 would forbid.
-    static func apply(_ configuration: URLSessionConfiguration, to network: inout WireNetwork) {
+    /// The configuration's versions of TLS, what the delegate is asked, and the program's pinned domains. There is none above 1.3 that a maximum of 1.3 would forbid.
+    static func apply(
+      _ configuration: URLSessionConfiguration, to network: inout WireNetwork, hasDelegate: Bool
+    ) {
       var tls = network.tls ?? WireTLS()
       tls.minimum = version(configuration.tlsMinimumSupportedProtocolVersion)
       let maximum = configuration.tlsMaximumSupportedProtocolVersion
       tls.maximum = maximum == .TLSv13 ? nil : version(maximum)
+      if configuration.challengesEveryServer { tls.asksAboutServers = true }
+      if hasDelegate { tls.asksForCertificate = true }
+      if !PinnedDomains.declared.isEmpty { tls.pinnedDomains = PinnedDomains.declared }
       network.tls = tls
     }
 
@@ -209,7 +229,11 @@
     static func settings(of wire: WireTLS?) -> TLSSettings {
       TLSSettings(
         minimum: wire?.minimum.flatMap(TLSSettings.Version.init(rawValue:)),
-        maximum: wire?.maximum.flatMap(TLSSettings.Version.init(rawValue:)))
+        maximum: wire?.maximum.flatMap(TLSSettings.Version.init(rawValue:)),
+        asksAboutServers: wire?.asksAboutServers ?? false, asksForCertificate: wire?.asksForCertificate ?? false,
+        pinnedDomains: (wire?.pinnedDomains ?? []).map {
+          PinnedDomain(domain: $0.domain, includesSubdomains: $0.includesSubdomains ?? false, keys: $0.keys)
+        })
     }
 
     private static func version(_ version: tls_protocol_version_t) -> String {

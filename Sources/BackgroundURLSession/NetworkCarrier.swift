@@ -50,6 +50,10 @@
         kind: run.order.kind == .download ? .download : .data, request: RequestTranslation.transfer(request),
         origin: origin)
       draft.statusRule = .any
+      if ServerAcquaintance.isAsked(run.session.delegate) {
+        draft.tls = TLSSettings(asksAboutServers: true)
+        draft.accepted = run.session.acquaintance.known(origin).map { [$0] } ?? []
+      }
       draft.constraints = RequestTranslation.constraints(of: request, under: configuration, to: origin)
       draft.resumeToken = run.order.resumeToken
       let resource = Self.duration(configuration.timeoutIntervalForResource) ?? .seconds(604_800)

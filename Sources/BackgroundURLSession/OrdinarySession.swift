@@ -14,6 +14,7 @@
     let isShared: Bool
     /// How transfers reach the network.
     let local: LocalSession
+    let acquaintance = ServerAcquaintance()
     private let state: Mutex<State>
 
     private struct State {
@@ -36,7 +37,7 @@
       self.isShared = isShared
       var network = WireNetwork.fromEnvironment(ProcessInfo.processInfo.environment)
       RequestTranslation.apply(configuration, to: &network)
-      ChallengeTranslation.apply(configuration, to: &network)
+      ChallengeTranslation.apply(configuration, to: &network, hasDelegate: delegate != nil)
       local = LocalSession(
         network: NetworkSettings(
           httpProxy: network.httpProxy, httpsProxy: network.httpsProxy, noProxy: network.noProxy ?? "",

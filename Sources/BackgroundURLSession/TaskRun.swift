@@ -302,8 +302,14 @@
           case .credential(let user, let password, let new):
             self.state.withLock { $0.unproven = new.map { (posed, $0) } }
             answer(.credential(user: user, password: Secret(password)))
-          case .trust(let certificate): answer(.trust(certificate: certificate))
-          case .token, .proceed: answer(nil)
+          case .trust(let certificate):
+            self.session.acquaintance.remember(challenge)
+            answer(.trust(certificate: certificate))
+          case .identity(let identity): answer(.tls(TLSSettings().with(identity)))
+          case .proceed:
+            self.session.acquaintance.remember(challenge)
+            answer(nil)
+          case .token: answer(nil)
           case .cancel: task.cancel()
           }
         }

@@ -160,7 +160,8 @@
     public func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge
     ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
-      (.performDefaultHandling, nil)
+      (challenge.sender as? ChallengeSender)?.takeDefault()
+      return (.performDefaultHandling, nil)
     }
 
     /// Does nothing.

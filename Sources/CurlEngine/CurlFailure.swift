@@ -26,6 +26,12 @@ enum CurlFailure {
       code, retryability, domain: "curl", number: Int(result.rawValue), detail: "\(facts.origin): \(text)")
   }
 
+  /// The handshake was broken off by us, for the app to be asked.
+  static func certificateWished(_ facts: Circumstances) -> TransferFailure {
+    TransferFailure(
+      .clientCertificateRequired, .permanent, detail: "\(facts.origin): the server asks for a client certificate.")
+  }
+
   private typealias Row = (FailureCode, Retryability, String)
 
   private static func row(_ result: CURLcode, _ facts: Circumstances) -> Row {

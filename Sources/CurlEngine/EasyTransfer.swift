@@ -78,7 +78,7 @@ final class EasyTransfer {
     let origin = Origin(url: order.request.url)
     serverCheck =
       origin?.scheme == "https" && !order.network.hasSecureProxy
-      ? origin.map { ServerCheck(order.trust, host: $0.host) } : nil
+      ? origin.map { ServerCheck(order.trust, order.tls, host: $0.host) } : nil
     isPlain =
       Origin(url: order.request.url)?.scheme == "http"
       && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
@@ -413,6 +413,7 @@ final class EasyTransfer {
     case nil:
       guard result == CURLE_OK else {
         let failure = CurlFailure.failure(result, circumstances)
+        if serverCheck?.wasAskedForCertificate == true { return .failed(CurlFailure.certificateWished(circumstances)) }
         guard failure.code == .certificateUntrusted, let shown = serverCheck?.shown else { return .failed(failure) }
         return .untrusted(failure, shown)
       }

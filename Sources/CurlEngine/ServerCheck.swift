@@ -12,12 +12,20 @@ import TransferCore
 final class ServerCheck {
   private let trust: ServerTrust
   private let host: String
+  /// A server of another name is not shown a certificate of ours: libcurl looks at the name after the handshake.
+  private let showsIdentity: Bool
+  /// A server that wishes for a certificate of ours is not gone on with.
+  private let asksForCertificate: Bool
+  /// It did.
+  fileprivate(set) var wasAskedForCertificate = false
   /// What the server showed, if it was turned away or is going to be.
   private(set) var shown: ShownServer?
 
-  init(_ trust: ServerTrust, host: String) {
+  init(_ trust: ServerTrust, _ tls: TLSSettings, host: String) {
     self.trust = trust
     self.host = host
+    showsIdentity = tls.certificateFile != nil
+    asksForCertificate = tls.asksForCertificate
   }
 
   /// Makes the context of a new connection (`SSL_CTX *`) ask. The context keeps this object alive, because a server may
@@ -30,11 +38,12 @@ final class ServerCheck {
       return false
     }
     unsafe SSL_CTX_set_cert_verify_callback(context, judgeServer, kept.toOpaque())
+    if asksForCertificate { unsafe SSL_CTX_set_client_cert_cb(context, noteWish) }
     return true
   }
 
   /// Where a context keeps its check: SSL_CTX_get_ex_new_index(3), a macro.
-  private static let place = unsafe CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil, releaseCheck)
+  fileprivate static let place = unsafe CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil, releaseCheck)
 
   /// `context`: X509_STORE_CTX. Its error becomes the connection's verification result.
   fileprivate func judge(_ context: OpaquePointer) -> Bool {
@@ -45,7 +54,9 @@ final class ServerCheck {
     case .vouched:
       // A wrong name is libcurl's to refuse.
       if !isVouched { unsafe show(context, isVouched: false) }
-      return isSigned
+      guard isSigned, !isVouched, showsIdentity else { return isSigned }
+      unsafe X509_STORE_CTX_set_error(context, X509_V_ERR_HOSTNAME_MISMATCH)
+      return false
     case .accepted(let accepted) where isVouched || !accepted.mustBeVouched:
       guard unsafe Certificate(raw)?.fingerprint == accepted.certificate else { break }
       ERR_clear_error()
@@ -83,6 +94,18 @@ final class ServerCheck {
 private func judgeServer(_ context: OpaquePointer?, _ check: UnsafeMutableRawPointer?) -> Int32 {
   guard let context = unsafe context, let check = unsafe check else { return 0 }
   return unsafe Unmanaged<ServerCheck>.fromOpaque(check).takeUnretainedValue().judge(context) ? 1 : 0
+}
+
+/// SSL_CTX_set_client_cert_cb(3): called only where no certificate was set. A negative result breaks the handshake off.
+private func noteWish(
+  _ session: OpaquePointer?, _ certificate: UnsafeMutablePointer<OpaquePointer?>?,
+  _ key: UnsafeMutablePointer<OpaquePointer?>?
+) -> Int32 {
+  guard let session = unsafe session, let context = unsafe SSL_get_SSL_CTX(session),
+    let check = unsafe SSL_CTX_get_ex_data(context, ServerCheck.place)
+  else { return 0 }
+  unsafe Unmanaged<ServerCheck>.fromOpaque(check).takeUnretainedValue().wasAskedForCertificate = true
+  return -1
 }
 
 private func releaseCheck(

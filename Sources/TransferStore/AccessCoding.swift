@@ -16,6 +16,11 @@ extension TLSSettings {
     add("key-file", keyFile)
     add("key-password", keyPassword?.text)
     if asksAboutServers { add("asks-about-servers", "1") }
+    if asksForCertificate { add("asks-for-certificate", "1") }
+    for domain in pinnedDomains {
+      add("pinned-domain", "\(domain.includesSubdomains ? "*." : "")\(domain.domain)")
+      for key in domain.keys { add("pinned-domain-key", key) }
+    }
     return fields
   }
 
@@ -31,6 +36,15 @@ extension TLSSettings {
       case "key-file": keyFile = field.value
       case "key-password": keyPassword = Secret(field.value)
       case "asks-about-servers": asksAboutServers = field.value == "1"
+      case "asks-for-certificate": asksForCertificate = field.value == "1"
+      case "pinned-domain":
+        let isWide = field.value.hasPrefix("*.")
+        pinnedDomains.append(
+          PinnedDomain(
+            domain: isWide ? String(field.value.dropFirst(2)) : field.value, includesSubdomains: isWide, keys: []))
+      case "pinned-domain-key":
+        guard !pinnedDomains.isEmpty else { throw RowFault("a pinned key has no domain") }
+        pinnedDomains[pinnedDomains.count - 1].keys.append(field.value)
       default: throw RowFault("the settings of TLS hold an unknown name")
       }
     }
@@ -137,6 +151,10 @@ extension TaskAccess {
     if declines { add("declines", "1") }
     if failures > 0 { add("failures", "\(failures)") }
     for certificate in accepted { add("accepted", certificate.stored) }
+    for place in identities {
+      add("place", place.origin)
+      for field in TLSSettings().with(place.identity).stored.fields { add("place-\(field.name)", field.value) }
+    }
     for field in tls?.stored.fields ?? [] { add("tls-\(field.name)", field.value) }
     if let replacement {
       add("request-method", replacement.method)
@@ -161,6 +179,7 @@ extension TaskAccess {
     for field in fields.fields where field.name.hasPrefix("tls-") {
       tls.fields.append(HeaderField(name: String(field.name.dropFirst(4)), value: field.value))
     }
+    access.identities = try identities(fields)
     for text in fields.values("accepted") { access.accepted.append(try AcceptedCertificate(stored: text)) }
     if !tls.fields.isEmpty { access.tls = try TLSSettings(stored: tls) }
     if let url = fields["request-url"] {
@@ -169,6 +188,22 @@ extension TaskAccess {
         method: method, url: url, headers: try headers(fields), secretHeaderNames: fields.values("request-secret"))
     }
     return access
+  }
+
+  private static func identities(_ fields: HeaderFields) throws(RowFault) -> [PlacedIdentity] {
+    var places: [(origin: String, tls: HeaderFields)] = []
+    for field in fields.fields {
+      if field.name == "place" { places.append((field.value, HeaderFields())) }
+      guard field.name.hasPrefix("place-") else { continue }
+      guard !places.isEmpty else { throw RowFault("a certificate of ours has no place") }
+      places[places.count - 1].tls.fields.append(
+        HeaderField(name: String(field.name.dropFirst(6)), value: field.value))
+    }
+    var identities: [PlacedIdentity] = []
+    for place in places {
+      identities.append(PlacedIdentity(origin: place.origin, identity: try TLSSettings(stored: place.tls).identity))
+    }
+    return identities
   }
 
   private static func headers(_ fields: HeaderFields) throws(RowFault) -> HeaderFields {

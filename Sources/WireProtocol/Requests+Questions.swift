@@ -83,10 +83,14 @@ package struct WireTLS: Codable, Hashable, Sendable {
   package var keyPassword: String?
   /// True: the client is asked about each server before anything is sent to it.
   package var asksAboutServers: Bool?
+  /// True: the client is asked where a server only wishes for a certificate, too.
+  package var asksForCertificate: Bool?
+  package var pinnedDomains: [WirePinnedDomain]?
 
   package init(
     minimum: String? = nil, maximum: String? = nil, authorityFile: String? = nil, pinnedKeys: [String]? = nil,
-    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: String? = nil, asksAboutServers: Bool? = nil
+    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: String? = nil, asksAboutServers: Bool? = nil,
+    asksForCertificate: Bool? = nil, pinnedDomains: [WirePinnedDomain]? = nil
   ) {
     self.minimum = minimum
     self.maximum = maximum
@@ -96,9 +100,25 @@ package struct WireTLS: Codable, Hashable, Sendable {
     self.keyFile = keyFile
     self.keyPassword = keyPassword
     self.asksAboutServers = asksAboutServers
+    self.asksForCertificate = asksForCertificate
+    self.pinnedDomains = pinnedDomains
   }
 
   package var isEmpty: Bool { self == WireTLS() }
+}
+
+/// Whose servers have known keys, whatever vouches for them.
+package struct WirePinnedDomain: Codable, Hashable, Sendable {
+  package var domain: String
+  package var includesSubdomains: Bool?
+  /// As `WireTLS.pinnedKeys`; none: no server is the right one.
+  package var keys: [String]
+
+  package init(domain: String, includesSubdomains: Bool? = nil, keys: [String]) {
+    self.domain = domain
+    self.includesSubdomains = includesSubdomains
+    self.keys = keys
+  }
 }
 
 /// Answers a task's question. The task goes on, or ends.

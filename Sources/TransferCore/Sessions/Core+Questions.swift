@@ -46,7 +46,8 @@ extension Core {
     let answered = origin == Origin(url: held.request.url) ? access?.tls : access?.tls?.withoutIdentity
     let tls = (origin == Origin(url: held.plan.request.url) ? made : made.withoutIdentity).overridden(by: answered)
     return AttemptAccess(
-      credential: credential, proxyCredential: proxyCredential, tls: tls, trust: trust(in: origin, access, tls))
+      credential: credential, proxyCredential: proxyCredential, tls: settings(in: origin, access, tls),
+      trust: trust(in: origin, access, tls))
   }
 
   // MARK: Asking
@@ -111,7 +112,11 @@ extension Core {
       challenge.previousFailures = countRefusal(id, wasShown, isProxy: true)
     case .clientCertificateRequired, .clientCertificateRejected:
       challenge.method = .clientCertificate
-      challenge.previousFailures = countRefusal(id, held.progress.access?.tls != nil, isProxy: false)
+      let place = held.progress.access?.identities.first { $0.origin == origin.description }
+      // It was refused one already, and insists: there is nothing new to ask.
+      if let place, place.identity == nil { return nil }
+      let wasShown = held.progress.access?.tls != nil || place != nil
+      challenge.previousFailures = countRefusal(id, wasShown, isProxy: false)
     case .certificateUntrusted:
       challenge.method = .serverTrust
       challenge.server = work.shown
@@ -152,6 +157,8 @@ extension Core {
       work.answered = challenge
       keep(user, password, for: challenge, of: id)
     case .trust(let certificate) where certificate == challenge.server?.certificate: accept(challenge, of: id)
+    case .tls(let settings) where challenge.method == .clientCertificate && settings.identity != nil:
+      show(settings.identity, to: challenge, of: id)
     case .credential, .trust, .tls, .request, .proceed, .cancel: return keepResponse(id, held: nil, now)
     }
     hop(id, work, request, isRedirect: false)
@@ -268,8 +275,13 @@ extension Core {
     case .credential(let user, let password):
       guard case .challenge(let challenge) = question else { return }
       keep(user, password, for: challenge, of: id)
-    case .tls(let settings):
-      changeAccess(id) { $0.tls = ($0.tls ?? TLSSettings()).overridden(by: settings) }
+    case .tls(var settings):
+      // Who wants a certificate is shown one, and nobody else.
+      if case .challenge(let challenge) = question, challenge.method == .clientCertificate, settings.identity != nil {
+        show(settings.identity, to: challenge, of: id)
+        settings = settings.withoutIdentity
+      }
+      if !settings.isEmpty { changeAccess(id) { $0.tls = ($0.tls ?? TLSSettings()).overridden(by: settings) } }
     case .trust:
       guard case .challenge(let challenge) = question else { return }
       accept(challenge, of: id)
@@ -304,7 +316,7 @@ extension Core {
       case .challenge(let challenge):
         switch challenge.method {
         case .serverTrust: acceptVouched(challenge, of: id)
-        case .clientCertificate: false
+        case .clientCertificate: goWithoutIdentity(challenge, of: id)
         // A proxy that refused a tunnel gave no answer that could be delivered.
         case .basic, .digest, .bearer, .negotiate, .ntlm, .unknown:
           held.plan.statusRule == .any && !(challenge.isProxy && challenge.method == .unknown)
@@ -318,7 +330,7 @@ extension Core {
       return finish(id, .failed(failure), now)
     }
     // Who takes the default for one server has said nothing about the next.
-    if question != .delayedRequest, !question.isServerTrust { declineChallenges(id) }
+    if question != .delayedRequest, !question.isAboutTLS { declineChallenges(id) }
     goOn(id, now)
   }
 
@@ -360,8 +372,9 @@ extension Question {
 }
 
 extension Question {
-  var isServerTrust: Bool {
-    if case .challenge(let challenge) = self { challenge.method == .serverTrust } else { false }
+  var isAboutTLS: Bool {
+    guard case .challenge(let challenge) = self else { return false }
+    return challenge.method == .serverTrust || challenge.method == .clientCertificate
   }
 }
 
@@ -392,7 +405,7 @@ extension NetworkSettings {
 extension TaskDraft {
   /// What it was given from the start.
   func access(_ network: NetworkSettings) -> TaskAccess? {
-    var access = TaskAccess()
+    var access = TaskAccess(accepted: accepted)
     if let user { access.credential = TransferCredential(user: user, password: password ?? Secret(""), origin: origin) }
     if let proxyUser {
       let proxy = network.proxyOrigin(for: Origin(url: request.url)?.scheme ?? "")

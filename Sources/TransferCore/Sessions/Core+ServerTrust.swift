@@ -10,6 +10,18 @@ struct AttemptAccess {
 }
 
 extension Core {
+  /// What is shown to one place of an attempt, and what is expected of it.
+  func settings(in origin: Origin?, _ access: TaskAccess?, _ tls: TLSSettings) -> TLSSettings {
+    guard let origin else { return tls }
+    var tls = tls.pinned(to: origin.host)
+    if let place = access?.identities.first(where: { $0.origin == origin.description }) {
+      tls = tls.with(place.identity)
+      tls.asksForCertificate = false
+    }
+    if tls.certificateFile != nil { tls.asksForCertificate = false }
+    return tls
+  }
+
   func trust(in origin: Origin?, _ access: TaskAccess?, _ tls: TLSSettings) -> ServerTrust {
     guard let origin, origin.scheme == "https" else { return .vouched }
     if let accepted = access?.accepted.first(where: { $0.origin == origin.description }) { return .accepted(accepted) }
@@ -25,8 +37,11 @@ extension Core {
   }
 
   private func asksAboutServers(_ held: TaskDetails, _ session: SessionRecord) -> Bool {
+    madeSettings(held, session).asksAboutServers
+  }
+
+  private func madeSettings(_ held: TaskDetails, _ session: SessionRecord) -> TLSSettings {
     (session.network.tls ?? TLSSettings()).overridden(by: held.plan.tls).overridden(by: held.progress.access?.tls)
-      .asksAboutServers
   }
 
   /// The certificate that was asked about is the right one.
@@ -39,8 +54,34 @@ extension Core {
       access.declines = declines
       access.accepted.removeAll { $0.origin == accepted.origin }
       access.accepted.append(accepted)
-      if access.accepted.count > Limits.acceptedCertificates { access.accepted.removeFirst() }
+      if access.accepted.count > Limits.knownPlaces { access.accepted.removeFirst() }
     }
+  }
+
+  /// What the place that asked is shown from now on; nil: nothing.
+  mutating func show(_ identity: ClientIdentity?, to challenge: Challenge, of id: TaskID) {
+    let declines = details[id]?.progress.access?.declines ?? false
+    changeAccess(id) { access in
+      access.declines = declines
+      access.identities.removeAll { $0.origin == challenge.origin }
+      access.identities.append(PlacedIdentity(origin: challenge.origin, identity: identity))
+      if access.identities.count > Limits.knownPlaces { access.identities.removeFirst() }
+    }
+  }
+
+  /// Default handling of a question for a certificate of ours: a server that has only wished for one may go on without.
+  mutating func goWithoutIdentity(_ challenge: Challenge, of id: TaskID) -> Bool {
+    guard challenge.method == .clientCertificate, let held = details[id],
+      let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }),
+      madeSettings(held, session).asksForCertificate, !wasShownIdentity(challenge.origin, held)
+    else { return false }
+    show(nil, to: challenge, of: id)
+    return true
+  }
+
+  /// The place was shown a certificate of ours by an answer, or was refused one.
+  func wasShownIdentity(_ origin: String, _ held: TaskDetails) -> Bool {
+    held.progress.access?.identities.contains { $0.origin == origin } == true
   }
 
   /// Default handling of a question about a server: whom the authorities vouch for is accepted, and nobody else.

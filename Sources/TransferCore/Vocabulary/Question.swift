@@ -151,11 +151,13 @@ package struct TaskAccess: Hashable, Sendable {
   package var failures: Int
   /// One a place at most, the newest last.
   package var accepted: [AcceptedCertificate]
+  /// What a place that asked is shown; one a place at most, the newest last.
+  package var identities: [PlacedIdentity]
 
   package init(
     credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil, declines: Bool = false,
     replacement: TransferRequest? = nil, tls: TLSSettings? = nil, failures: Int = 0,
-    accepted: [AcceptedCertificate] = []
+    accepted: [AcceptedCertificate] = [], identities: [PlacedIdentity] = []
   ) {
     self.credential = credential
     self.proxyCredential = proxyCredential
@@ -164,7 +166,21 @@ package struct TaskAccess: Hashable, Sendable {
     self.tls = tls
     self.failures = failures
     self.accepted = accepted
+    self.identities = identities
   }
 
   package var isEmpty: Bool { self == TaskAccess() }
+}
+
+/// A certificate of ours for one place.
+package struct PlacedIdentity: Hashable, Sendable {
+  /// Scheme, host and port, as ``Origin`` writes them.
+  package var origin: String
+  /// Nil: the place was refused one, and is not asked about again.
+  package var identity: ClientIdentity?
+
+  package init(origin: String, identity: ClientIdentity?) {
+    self.origin = origin
+    self.identity = identity
+  }
 }
