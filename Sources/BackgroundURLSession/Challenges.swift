@@ -66,7 +66,8 @@
       // One that was refused is not offered again.
       case .performDefaultHandling:
         challenge.previousFailures == 0 ? proposedCredential.map { use($0, isNew: false) } ?? .proceed : .proceed
-      case .rejectProtectionSpace: .proceed
+      // Whom the authorities vouch for the default would accept.
+      case .rejectProtectionSpace: challenge.server?.isVouched == true ? .cancel : .proceed
       case .cancelAuthenticationChallenge: .cancel
       }
     }

@@ -3,6 +3,7 @@ import Glibc
 import LoopbackServer
 import Synchronization
 import Testing
+import WireProtocol
 
 @testable import BackgroundURLSession
 
@@ -21,12 +22,15 @@ final class TrustDecider: NSObject, URLSessionDownloadDelegate, Sendable {
   let messages: AsyncStream<Message>
   private let continuation: AsyncStream<Message>.Continuation
   private let decision: Decision
+  private let identity: SecIdentity?
   private let count = Mutex(0)
+  let wishes = Mutex(0)
   var asked: Int { count.withLock { $0 } }
 
-  init(_ decision: @escaping Decision) {
+  init(identity: SecIdentity? = nil, _ decision: @escaping Decision) {
     (messages, continuation) = AsyncStream.makeStream()
     self.decision = decision
+    self.identity = identity
   }
 
   static func accepting() -> TrustDecider {
@@ -47,6 +51,14 @@ final class TrustDecider: NSObject, URLSessionDownloadDelegate, Sendable {
     completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
   ) {
     let space = challenge.protectionSpace
+    if space.authenticationMethod == NSURLAuthenticationMethodClientCertificate {
+      wishes.withLock { $0 += 1 }
+      guard let identity, challenge.previousFailureCount == 0 else {
+        return completionHandler(.performDefaultHandling, nil)
+      }
+      return completionHandler(
+        .useCredential, URLCredential(identity: identity, certificates: nil, persistence: .forSession))
+    }
     guard space.authenticationMethod == NSURLAuthenticationMethodServerTrust, let trust = space.serverTrust,
       let chain = SecTrustCopyCertificateChain(trust) as? [SecCertificate], let leaf = chain.first
     else { return completionHandler(.performDefaultHandling, nil) }
@@ -93,13 +105,15 @@ final class TrustScene {
   private var sessions: [URLSession] = []
   private let home: TrustHome
 
-  init(_ home: TrustHome, _ respond: @escaping @Sendable (Request) -> Response = { _ in .text("content") }) async throws
-  {
+  init(
+    _ home: TrustHome, trustsAuthority: Bool = false,
+    _ respond: @escaping @Sendable (Request) -> Response = { _ in .text("content") }
+  ) async throws {
     self.home = home
     server = try LocalServer.start(handler: respond)
     site = try await SecureServer(before: server)
     try site.show("self")
-    daemon = home == .background ? try DaemonHome() : nil
+    daemon = home == .background ? try DaemonHome(trusting: trustsAuthority ? site.authority : nil) : nil
     process = daemon?.newProcess()
   }
 
@@ -283,6 +297,118 @@ struct ServerTrustTests {
     #expect(accepting.asked == 2)
     gate.open()
     _ = await accepting.all()
+  }
+
+  @Test(
+    "wants a certificate of the client, and is shown it", arguments: TrustHome.allCases, ["client.pem", "client.p12"])
+  func clientCertificate(home: TrustHome, file: String) async throws {
+    let scene = try await TrustScene(home)
+    let password = file.hasSuffix(".p12") ? "bundle" : nil
+    let identity = SecIdentity(contentsOf: URL(fileURLWithPath: scene.site.path(file)), password: password)
+    let decider = TrustDecider(identity: identity) { trust, _ in (.useCredential, URLCredential(trust: trust)) }
+    let url = try #require(URL(string: "https://localhost:\(scene.site.clientPort)/file"))
+    scene.session(decider, "shown").downloadTask(with: url).resume()
+    let messages = await decider.all()
+    #expect(messages.file == Data("content".utf8) && messages.end?.status == 200, "\(messages)")
+    #expect(decider.asked == 1 && decider.wishes.withLock { $0 } == 1)
+    // nginx goes on without, and says what is missing.
+    let bare = TrustDecider.accepting()
+    scene.session(bare, "bare").downloadTask(with: url).resume()
+    #expect(await bare.all().end?.status == 400)
+    #expect(bare.wishes.withLock { $0 } == 1 && scene.server.requestCount == 1)
+    guard let folder = scene.daemon?.folder else { return }
+    let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+    let key = try String(contentsOfFile: scene.site.path("client.key"), encoding: .utf8).split(separator: "\n")[1]
+    for case let file as URL in files {
+      let content = (try? Data(contentsOf: file)) ?? Data()
+      #expect(content.range(of: Data(key.utf8)) == nil, "\(file)")
+    }
+  }
+
+  @Test("is not there: the authorities vouch for it, and the delegate pins another certificate all the same")
+  func pinnedInCode() async throws {
+    let scene = try await TrustScene(.ordinary)
+    try scene.site.show("server")
+    await #expect(processExitsWith: .success) {
+      [address = scene.site.url as String, authority = scene.site.authority as String] in
+      try await ServerTrustTests.pinInCode(try #require(URL(string: address)), authority)
+    }
+    #expect(scene.server.requestCount == 8)
+  }
+
+  /// Programs that pin, in a process whose authorities vouch for the server.
+  static func pinInCode(_ address: URL, _ authority: String) async throws {
+    unsafe setenv("SSL_CERT_FILE", authority, 1)
+    func ask(_ asked: URLSession) async -> Data? {
+      let result = try? await asked.data(from: address, delegate: nil)
+      return result?.0
+    }
+    func session(_ delegate: any URLSessionDelegate) -> URLSession {
+      let configuration = URLSessionConfiguration.ephemeral
+      configuration.connectionProxyDictionary = [:]
+      return URLSession(configuration: configuration, delegate: delegate, delegateQueue: nil)
+    }
+    for refusal in [URLSession.AuthChallengeDisposition.cancelAuthenticationChallenge, .rejectProtectionSpace] {
+      let refusing = TrustDecider { trust, _ in
+        let isTrusted = SecTrustEvaluateWithError(trust, nil)
+        #expect(isTrusted)
+        return (refusal, nil)
+      }
+      let refused = await ask(session(refusing))
+      #expect(refused == nil && refusing.asked == 1)
+    }
+    for disposition in [URLSession.AuthChallengeDisposition.useCredential, .performDefaultHandling] {
+      let pinning = TrustDecider { trust, _ in (disposition, URLCredential(trust: trust)) }
+      let one = session(pinning)
+      for _ in 0..<3 {
+        let content = await ask(one)
+        #expect(content == Data("content".utf8))
+      }
+      #expect(pinning.asked == 1)
+    }
+    // A class without the method is asked nothing, and hinders nothing.
+    final class Silent: NSObject, URLSessionDataDelegate, Sendable {}
+    for _ in 0..<2 {
+      let content = await ask(session(Silent()))
+      #expect(content == Data("content".utf8))
+    }
+    #expect(!ServerAcquaintance.isAsked(Silent()))
+  }
+
+  @Test("is asked about in a background session that wants to see every server")
+  func everyServerInTheBackground() async throws {
+    let scene = try await TrustScene(.background, trustsAuthority: true)
+    try scene.site.show("server")
+    let refusing = TrustDecider { _, _ in (.cancelAuthenticationChallenge, nil) }
+    let url = try #require(URL(string: scene.site.url + "file"))
+    scene.session(refusing, "refusing") { $0.challengesEveryServer = true }.downloadTask(with: url).resume()
+    #expect(await refusing.all().end?.error?.code == .cancelled)
+    #expect(refusing.asked == 1 && scene.server.requestCount == 0)
+    let other = TrustDecider { trust, _ in
+      let isTrusted = SecTrustEvaluateWithError(trust, nil)
+      return (isTrusted ? .useCredential : .performDefaultHandling, URLCredential(trust: trust))
+    }
+    scene.session(other, "other") { $0.challengesEveryServer = true }.downloadTask(with: url).resume()
+    #expect(await other.all().file == Data("content".utf8))
+    #expect(other.asked == 1 && scene.server.requestCount == 1)
+    // Without it the authorities are enough.
+    let unasked = try await scene.download("file", TrustDecider.accepting(), "unasked")
+    #expect(unasked.file == Data("content".utf8) && unasked.leaves.isEmpty)
+  }
+
+  @Test("has the keys that Info.plist expects, or none that would do")
+  func pinnedDomains() {
+    let pin = Data(repeating: 7, count: 32).base64EncodedString()
+    let leaf: [String: Any] = ["NSPinnedLeafIdentities": [["SPKI-SHA256-BASE64": pin]]]
+    let domains = PinnedDomains.read([
+      "a.test": leaf, "b.test": leaf.merging(["NSIncludesSubdomains": true]) { $1 },
+      "c.test": leaf.merging(["NSPinnedCAIdentities": [["SPKI-SHA256-BASE64": pin]]]) { $1 },
+      "d.test": ["NSPinnedLeafIdentities": [["SPKI-SHA256-BASE64": "short"]]], "e.test": [String: Any](),
+      "f.test": "nonsense",
+    ])
+    #expect(domains.map(\.domain) == ["a.test", "b.test", "c.test", "d.test", "e.test", "f.test"])
+    #expect(domains.map(\.includesSubdomains) == [false, true, false, false, false, false])
+    #expect(domains.map(\.keys) == [["sha256//\(pin)"], ["sha256//\(pin)"], [], [], [], []])
   }
 
   @Test("is accepted once: a daemon that was killed knows it, and asks nobody")
