@@ -212,7 +212,8 @@
         host: host, port: port, protocol: scheme, realm: challenge.realm, authenticationMethod: method)
     }
 
-    /// The configuration's versions of TLS, what the delegate is asked, and the program's pinned domains. There is none above 1.3 that a maximum of 1.3 would forbid.
+    /// The configuration's versions of TLS, what the delegate is asked, and the program's pinned domains. There is no
+    /// version above 1.3 that a maximum of 1.3 would forbid.
     static func apply(
       _ configuration: URLSessionConfiguration, to network: inout WireNetwork, hasDelegate: Bool
     ) {

@@ -50,7 +50,7 @@
         kind: run.order.kind == .download ? .download : .data, request: RequestTranslation.transfer(request),
         origin: origin)
       draft.statusRule = .any
-      if ServerAcquaintance.isAsked(run.session.delegate) {
+      if run.session.asksAboutServers {
         draft.tls = TLSSettings(asksAboutServers: true)
         draft.accepted = run.session.acquaintance.known(origin).map { [$0] } ?? []
       }

@@ -51,6 +51,13 @@
 
     deinit { TransferHome.shared.close(local) }
 
+    /// Whether the delegate sees servers for which the authorities vouch. Behind a proxy that speaks TLS itself nobody
+    /// could tell one's certificates from the other's.
+    var asksAboutServers: Bool {
+      guard ServerAcquaintance.isAsked(delegate), TransferHome.seesCertificates else { return false }
+      return local.network.httpsProxy?.lowercased().hasPrefix("https://") != true
+    }
+
     func belongs(to owner: URLSession) {
       state.withLock {
         $0.owner = owner

@@ -66,8 +66,9 @@ package struct Certificate: Hashable, Sendable {
   }
 
   private static func publicKey(of raw: OpaquePointer) -> [UInt8]? {
-    guard let key = unsafe X509_get0_pubkey(raw), [EVP_PKEY_RSA, EVP_PKEY_EC].contains(unsafe EVP_PKEY_get_base_id(key))
-    else { return nil }
+    guard let key = unsafe X509_get0_pubkey(raw) else { return nil }
+    let kind = unsafe EVP_PKEY_get_base_id(key)
+    guard kind == EVP_PKEY_RSA || kind == EVP_PKEY_EC else { return nil }
     return unsafe OpenSSLBytes.of { unsafe i2d_PublicKey(key, $0) }
   }
 

@@ -76,9 +76,8 @@ final class ServerCheck {
     guard room >= 0 else { return }
     let sent = unsafe X509_STORE_CTX_get0_untrusted(context)
     for index in 0..<max(0, unsafe OPENSSL_sk_num(sent)) where chain.count < EngineLimits.shownCertificates {
-      guard let other = unsafe OPENSSL_sk_value(sent, index), let other = unsafe Certificate(OpaquePointer(other)) else {
-        continue
-      }
+      let raw = unsafe OPENSSL_sk_value(sent, index)
+      guard let raw = unsafe raw, let other = unsafe Certificate(OpaquePointer(raw)) else { continue }
       room -= other.der.count
       guard room >= 0 else { break }
       if other != own { chain.append(other) }

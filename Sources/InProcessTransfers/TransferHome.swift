@@ -72,6 +72,9 @@ package final class TransferHome: Sendable {
     }
   }
 
+  /// Whether servers can be asked about though the authorities vouch for them.
+  package static var seesCertificates: Bool { CurlEngine.seesCertificates }
+
   /// The real sources, as the environment places them.
   package static let watchDevice: Watch = { report in
     let places = DeviceConditions.Places(environment: ProcessEnvironment.current())

@@ -9,9 +9,10 @@ import WireProtocol
 
 /// A delegate as it is written on Apple's systems: it looks at the server's certificates and decides.
 final class TrustDecider: NSObject, URLSessionDownloadDelegate, Sendable {
-  typealias Decision = @Sendable (_ trust: SecTrust, _ asked: Int) -> (
-    URLSession.AuthChallengeDisposition, URLCredential?
-  )
+  typealias Decision =
+    @Sendable (_ trust: SecTrust, _ asked: Int) -> (
+      URLSession.AuthChallengeDisposition, URLCredential?
+    )
 
   enum Message: Sendable {
     case asked(leaf: Data, host: String, port: Int, failures: Int)
@@ -137,7 +138,8 @@ final class TrustScene {
     let configuration: URLSessionConfiguration = process == nil ? .ephemeral : .background(withIdentifier: name)
     configuration.connectionProxyDictionary = [:]
     change(configuration)
-    let session = URLSession(configuration: configuration, delegate: delegate, delegateQueue: nil, registry: process ?? .shared)
+    let session = URLSession(
+      configuration: configuration, delegate: delegate, delegateQueue: nil, registry: process ?? .shared)
     sessions.append(session)
     return session
   }
@@ -213,10 +215,12 @@ struct ServerTrustTests {
     let scene = try await TrustScene(home)
     // Another server's trust, and a password, say nothing about this one.
     let strange = Mutex<SecTrust?>(nil)
-    _ = try await scene.download("file", TrustDecider { trust, _ in
-      strange.withLock { $0 = trust }
-      return (.performDefaultHandling, nil)
-    }, "first")
+    _ = try await scene.download(
+      "file",
+      TrustDecider { trust, _ in
+        strange.withLock { $0 = trust }
+        return (.performDefaultHandling, nil)
+      }, "first")
     try scene.site.show("other")
     let answers: [TrustDecider.Decision] = [
       { _, _ in (.performDefaultHandling, nil) }, { _, _ in (.rejectProtectionSpace, nil) },
@@ -248,10 +252,12 @@ struct ServerTrustTests {
     #expect(scene.server.requestCount == 1)
     // Nothing of the first one's connections can be of use here.
     try scene.site.show("server")
-    let next = try await scene.download("file", TrustDecider { [site = scene.site] trust, asked in
-      if asked == 1 { try? site.show("self") }
-      return asked == 1 ? (.useCredential, URLCredential(trust: trust)) : (.performDefaultHandling, nil)
-    }, "again")
+    let next = try await scene.download(
+      "file",
+      TrustDecider { [site = scene.site] trust, asked in
+        if asked == 1 { try? site.show("self") }
+        return asked == 1 ? (.useCredential, URLCredential(trust: trust)) : (.performDefaultHandling, nil)
+      }, "again")
     #expect(next.end?.error?.code == .serverCertificateUntrusted && next.leaves.count == 2)
     #expect(scene.server.requestCount == 1)
   }
@@ -268,9 +274,11 @@ struct ServerTrustTests {
     #expect(messages.file == Data("content".utf8))
     #expect(scene.server.requests.map { $0.headers["Authorization"] } == [nil])
     // Who shows there what was accepted here is a stranger all the same: the word was for one place.
-    let first = try await scene.download("away", TrustDecider { trust, asked in
-      asked == 1 ? (.useCredential, URLCredential(trust: trust)) : (.performDefaultHandling, nil)
-    }, "one")
+    let first = try await scene.download(
+      "away",
+      TrustDecider { trust, asked in
+        asked == 1 ? (.useCredential, URLCredential(trust: trust)) : (.performDefaultHandling, nil)
+      }, "one")
     #expect(first.end?.error?.code == .serverCertificateUntrusted)
     #expect(scene.server.requestCount == 1)
   }

@@ -2,7 +2,7 @@
   internal import Foundation
   internal import WireProtocol
 
-  /// What a program's `Info.plist` says under `NSAppTransportSecurity`, `NSPinnedDomains`: whose servers have which keys.
+  /// Whose servers have which keys: `NSPinnedDomains` of `NSAppTransportSecurity` in a program's `Info.plist`.
   enum PinnedDomains {
     /// The program's own; read once.
     static let declared: [WirePinnedDomain] = {

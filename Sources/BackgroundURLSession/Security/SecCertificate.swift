@@ -1,9 +1,10 @@
+// swift-format-ignore-file: AlwaysUseLowerCamelCase
+
 #if !canImport(Darwin)
   internal import Certificates
   public import Foundation
 
   // The names are Apple's (Security framework); X.509 is read by OpenSSL.
-  // swift-format-ignore-file: AlwaysUseLowerCamelCase
 
   /// The result of a function of the Security framework.
   public typealias OSStatus = Int32

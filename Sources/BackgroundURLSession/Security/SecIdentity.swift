@@ -24,7 +24,8 @@
     ///   - password: of the key, or of the PKCS#12 file; nil: there is none.
     public init(contentsOf file: URL, key: URL? = nil, password: String? = nil) {
       content = ClientIdentity(
-        certificateFile: file.absoluteURL.path, keyFile: key?.absoluteURL.path, keyPassword: password.map { Secret($0) })
+        certificateFile: file.absoluteURL.path, keyFile: key?.absoluteURL.path, keyPassword: password.map { Secret($0) }
+      )
     }
 
     /// Whether both name the same files and password.

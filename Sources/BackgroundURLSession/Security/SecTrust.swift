@@ -1,3 +1,5 @@
+// swift-format-ignore-file: AlwaysUseLowerCamelCase
+
 #if !canImport(Darwin)
   internal import Certificates
   internal import FerryClient
@@ -6,7 +8,6 @@
   internal import WireProtocol
 
   // The names are Apple's (Security framework); OpenSSL judges.
-  // swift-format-ignore-file: AlwaysUseLowerCamelCase
 
   /// A server's certificates, and the question whether they can be trusted.
   ///

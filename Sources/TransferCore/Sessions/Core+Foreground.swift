@@ -110,7 +110,8 @@ extension Core {
   mutating func keepResponse(_ id: TaskID, held: Int64?, _ now: ClockReading) {
     guard let work = deciding(id), let kind = tasks[id]?.entry.kind, let request = work.request else { return }
     guard let head = work.head else {
-      if let challenge = work.challenge?.challenge, acceptVouched(challenge, of: id) || goWithoutIdentity(challenge, of: id)
+      if let challenge = work.challenge?.challenge,
+        acceptVouched(challenge, of: id) || goWithoutIdentity(challenge, of: id)
       {
         return hop(id, work, request, isRedirect: false)
       }

@@ -364,7 +364,7 @@ extension Question {
     case (.challenge(let challenge), .trust(let certificate)):
       guard challenge.method == .serverTrust else { return "What is asked is not whether a server is the right one." }
       if challenge.server?.certificate == certificate { return nil }
-      return "The server showed another certificate than the one that is accepted; `ferry show` tells which."
+      return "The server showed another certificate than the one that is accepted; its question tells which."
     case (.freshRequest, _), (.delayedRequest, _):
       return "What is asked is a request, not a credential: continue, give another one, or cancel."
     }

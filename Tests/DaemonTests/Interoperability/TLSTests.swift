@@ -84,7 +84,8 @@ struct TLSTests {
     let scene = try Scene(
       network: WireNetwork(
         tls: WireTLS(
-          authorityFile: try site.files.authority, pinnedDomains: [WirePinnedDomain(domain: "localhost", keys: [pin])])))
+          authorityFile: try site.files.authority, pinnedDomains: [WirePinnedDomain(domain: "localhost", keys: [pin])]))
+    )
     let task = try scene.ended(try scene.get(site.url))
     #expect(task.error?.code == (isRight ? nil : "pinnedKeyMismatch"), "\(Scene.text(task))")
     #expect(try site.accesses().count == (isRight ? 1 : 0))
