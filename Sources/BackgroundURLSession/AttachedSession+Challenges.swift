@@ -80,7 +80,7 @@
     ) {
       guard let challenge = ChallengeTranslation.challenge(of: question),
         let posed = PosedChallenge(
-          challenge, of: task.currentRequest?.url ?? task.originalRequest?.url, configuration.urlCredentialStorage)
+          challenge, of: task.currentRequest?.url ?? task.originalRequest?.url, configuration)
       else { return answer(task, question, "proceed") }
       posed.put(snapshot.response.flatMap(RequestTranslation.response), task, owner, delegates) { answer in
         switch answer {

@@ -18,11 +18,11 @@
     private let urlCredential: URLCredential?
 
     /// Nil for an origin that cannot be read.
-    init?(_ challenge: Challenge, of url: URL?, _ storage: URLCredentialStorage?) {
-      guard let space = ChallengeTranslation.space(of: challenge) else { return nil }
+    init?(_ challenge: Challenge, of url: URL?, _ configuration: URLSessionConfiguration) {
+      guard let space = ChallengeTranslation.space(of: challenge, configuration.trustedAuthorities) else { return nil }
       self.challenge = challenge
       self.space = space
-      self.storage = storage
+      storage = configuration.urlCredentialStorage
       urlCredential = Self.credential(in: url, for: challenge)
     }
 
@@ -187,11 +187,11 @@
     }
 
     /// The protection space of a challenge; nil for an origin that cannot be read.
-    static func space(of challenge: Challenge) -> URLProtectionSpace? {
+    static func space(of challenge: Challenge, _ authorities: URL? = nil) -> URLProtectionSpace? {
       guard let origin = URL(string: challenge.origin), let host = origin.host else { return nil }
       let scheme = origin.scheme ?? "http"
       let port = origin.port ?? (scheme == "https" ? 443 : 80)
-      if let server = challenge.server, let trust = SecTrust(server, host: host) {
+      if let server = challenge.server, let trust = SecTrust(server, host: host, authorities) {
         return ServerTrustSpace(trust, host: host, port: port, protocol: scheme)
       }
       let method =
@@ -221,6 +221,7 @@
       tls.minimum = version(configuration.tlsMinimumSupportedProtocolVersion)
       let maximum = configuration.tlsMaximumSupportedProtocolVersion
       tls.maximum = maximum == .TLSv13 ? nil : version(maximum)
+      tls.authorityFile = configuration.trustedAuthorities?.absoluteURL.path
       if configuration.challengesEveryServer { tls.asksAboutServers = true }
       if hasDelegate { tls.asksForCertificate = true }
       if !PinnedDomains.declared.isEmpty { tls.pinnedDomains = PinnedDomains.declared }
@@ -232,7 +233,8 @@
       TLSSettings(
         minimum: wire?.minimum.flatMap(TLSSettings.Version.init(rawValue:)),
         maximum: wire?.maximum.flatMap(TLSSettings.Version.init(rawValue:)),
-        asksAboutServers: wire?.asksAboutServers ?? false, asksForCertificate: wire?.asksForCertificate ?? false,
+        authorityFile: wire?.authorityFile, asksAboutServers: wire?.asksAboutServers ?? false,
+        asksForCertificate: wire?.asksForCertificate ?? false,
         pinnedDomains: (wire?.pinnedDomains ?? []).map {
           PinnedDomain(domain: $0.domain, includesSubdomains: $0.includesSubdomains ?? false, keys: $0.keys)
         })

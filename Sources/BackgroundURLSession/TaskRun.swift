@@ -292,8 +292,9 @@
       _ challenge: Challenge, _ response: HTTPURLResponse?,
       _ answer: @escaping @Sendable (Answer?) -> Void
     ) {
-      let storage = session.configuration.urlCredentialStorage
-      guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, storage) else { return answer(nil) }
+      guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, session.configuration) else {
+        return answer(nil)
+      }
       post { task, owner, delegates in
         // The last one was refused, or taken by a proxy before its server.
         if challenge.previousFailures == 0 { self.keepProven() } else { self.state.withLock { $0.unproven = nil } }

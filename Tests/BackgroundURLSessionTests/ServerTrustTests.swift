@@ -404,6 +404,28 @@ struct ServerTrustTests {
     #expect(unasked.file == Data("content".utf8) && unasked.leaves.isEmpty)
   }
 
+  @Test("has an authority that the session trusts", arguments: TrustHome.allCases)
+  func trustedAuthorities(home: TrustHome) async throws {
+    let scene = try await TrustScene(home)
+    try scene.site.show("server")
+    let decider = TrustDecider { trust, _ in
+      let isTrusted = SecTrustEvaluateWithError(trust, nil)
+      #expect(isTrusted)
+      return (.performDefaultHandling, nil)
+    }
+    let authority = URL(fileURLWithPath: scene.site.authority)
+    let url = try #require(URL(string: scene.site.url + "file"))
+    scene.session(decider) { $0.trustedAuthorities = authority }.downloadTask(with: url).resume()
+    #expect(await decider.all().file == Data("content".utf8))
+    // An ordinary session shows its delegate every server.
+    #expect(decider.asked == (home == .ordinary ? 1 : 0))
+    let other = try #require(URL(string: "https://localhost:\(scene.site.otherPort)/file"))
+    let stranger = TrustDecider { _, _ in (.performDefaultHandling, nil) }
+    scene.session(stranger, "stranger") { $0.trustedAuthorities = authority }.downloadTask(with: other).resume()
+    #expect(await stranger.all().end?.error?.code == .serverCertificateUntrusted)
+    #expect(scene.server.requestCount == 1)
+  }
+
   @Test("has the keys that Info.plist expects, or none that would do")
   func pinnedDomains() {
     let pin = Data(repeating: 7, count: 32).base64EncodedString()

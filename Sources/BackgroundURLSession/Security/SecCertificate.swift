@@ -13,10 +13,6 @@
   public let errSecSuccess: OSStatus = 0
   /// A parameter is not what the function takes.
   public let errSecParam: OSStatus = -50
-  /// The bytes cannot be read: no certificate, or a damaged file.
-  public let errSecDecode: OSStatus = -26275
-  /// The password of a PKCS#12 file is wrong.
-  public let errSecAuthFailed: OSStatus = -25293
   /// The certificate is not trusted. The code of every error that ``SecTrustEvaluateWithError(_:_:)`` makes.
   public let errSecNotTrusted: OSStatus = -67843
 

@@ -74,13 +74,13 @@
 
   extension SecTrust {
     /// Of what a server showed; nil when that cannot be read.
-    convenience init?(_ server: ShownServer, host: String) {
+    convenience init?(_ server: ShownServer, host: String, _ authorities: URL?) {
       let chain = server.chain.compactMap { Data(base64Encoded: $0).flatMap { Certificate(der: [UInt8]($0)) } }
       guard chain.count == server.chain.count, chain.first?.fingerprint == server.certificate else { return nil }
-      self.init(chain: chain, host: host, sessionAnchors: Self.sessionAnchors)
+      self.init(chain: chain, host: host, sessionAnchors: authorities?.absoluteURL.path ?? Self.sessionAnchors)
     }
 
-    /// What the environment names as sessions take it, else the system's.
+    /// Where the session has none of its own: what the environment names as sessions take it, else the system's.
     private static var sessionAnchors: String {
       WireNetwork.fromEnvironment(ProcessInfo.processInfo.environment).certificateFile
         ?? TrustEvaluation.systemAnchorFile
