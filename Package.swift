@@ -50,7 +50,8 @@ let package = Package(
     library("LinuxSystem", ["CLinux", "TransferCore"]),
     library("WireProtocol", ["TransferCore"]),
     library("TransferStore", ["CSQLite", "TransferCore"]),
-    library("CurlEngine", ["CCurl", "CCrypto", "CZlib", "LinuxSystem", "TransferCore"]),
+    library("Certificates", ["CCrypto"]),
+    library("CurlEngine", ["CCurl", "CCrypto", "CZlib", "Certificates", "LinuxSystem", "TransferCore"]),
     library("DeviceConditions", ["CSystemd", "LinuxSystem", "TransferCore"]),
     library(
       "TransferDaemon",
@@ -67,6 +68,7 @@ let package = Package(
       [
         .target(name: "FerryClient", condition: .when(platforms: [.linux])),
         .target(name: "InProcessTransfers", condition: .when(platforms: [.linux])),
+        .target(name: "Certificates", condition: .when(platforms: [.linux])),
       ]),
     library(
       "AppLifecycle", ["BackgroundURLSession", .target(name: "FerryClient", condition: .when(platforms: [.linux]))]),

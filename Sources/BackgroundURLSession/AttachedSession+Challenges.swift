@@ -80,7 +80,7 @@
     ) {
       guard let challenge = ChallengeTranslation.challenge(of: question),
         let posed = PosedChallenge(
-          challenge, of: task.currentRequest?.url ?? task.originalRequest?.url, configuration.urlCredentialStorage)
+          challenge, of: task.currentRequest?.url ?? task.originalRequest?.url, configuration)
       else { return answer(task, question, "proceed") }
       posed.put(snapshot.response.flatMap(RequestTranslation.response), task, owner, delegates) { answer in
         switch answer {
@@ -92,6 +92,8 @@
           self.answer(task, question, "request") {
             $0.headers = [WireHeader(name: "Authorization", value: "Bearer \(token)")]
           }
+        case .identity(let identity): self.answer(task, question, "tls") { $0.tls = WireTLS(identity) }
+        case .trust(let certificate): self.answer(task, question, "trust") { $0.certificate = certificate }
         case .proceed: self.answer(task, question, "proceed")
         case .cancel:
           task.fields.withLock { $0.isCanceling = true }

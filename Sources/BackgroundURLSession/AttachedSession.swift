@@ -78,7 +78,7 @@
     private func openRequest(isNew: Bool) -> ClientRequest {
       var network = registry.network
       RequestTranslation.apply(configuration, to: &network)
-      ChallengeTranslation.apply(configuration, to: &network)
+      ChallengeTranslation.apply(configuration, to: &network, hasDelegate: delegate != nil)
       return .sessionOpen(
         SessionOpenParameters(
           app: registry.app, identifier: identifier, attach: true, collectsResults: true, network: network,

@@ -1,6 +1,8 @@
 #if !canImport(Darwin)
+  internal import Certificates
   internal import Foundation
   internal import FoundationNetworking
+  internal import Synchronization
   internal import TransferCore
   internal import WireProtocol
 
@@ -16,11 +18,11 @@
     private let urlCredential: URLCredential?
 
     /// Nil for an origin that cannot be read.
-    init?(_ challenge: Challenge, of url: URL?, _ storage: URLCredentialStorage?) {
-      guard let space = ChallengeTranslation.space(of: challenge) else { return nil }
+    init?(_ challenge: Challenge, of url: URL?, _ configuration: URLSessionConfiguration) {
+      guard let space = ChallengeTranslation.space(of: challenge, configuration.trustedAuthorities) else { return nil }
       self.challenge = challenge
       self.space = space
-      self.storage = storage
+      storage = configuration.urlCredentialStorage
       urlCredential = Self.credential(in: url, for: challenge)
     }
 
@@ -45,11 +47,15 @@
       _ response: URLResponse?, _ task: URLSessionTask, _ owner: URLSession, _ delegates: Delegates,
       _ answer: @escaping @Sendable (ChallengeAnswer) -> Void
     ) {
+      let sender = ChallengeSender()
       let posed = URLAuthenticationChallenge(
         protectionSpace: space, proposedCredential: proposedCredential,
         previousFailureCount: challenge.previousFailures,
-        failureResponse: response, error: nil, sender: ChallengeSender())
-      delegates.put(posed, task, owner) { answer(self.answer(of: $0, $1)) }
+        failureResponse: response, error: nil, sender: sender)
+      delegates.put(posed, task, owner) { disposition, credential in
+        if sender.tookDefault, let delegate = delegates.session { ServerAcquaintance.noteSilence(of: delegate) }
+        answer(self.answer(of: disposition, credential))
+      }
     }
 
     private func answer(
@@ -60,14 +66,19 @@
       // One that was refused is not offered again.
       case .performDefaultHandling:
         challenge.previousFailures == 0 ? proposedCredential.map { use($0, isNew: false) } ?? .proceed : .proceed
-      case .rejectProtectionSpace: .proceed
+      // Whom the authorities vouch for the default would accept.
+      case .rejectProtectionSpace: challenge.server?.isVouched == true ? .cancel : .proceed
       case .cancelAuthenticationChallenge: .cancel
       }
     }
 
     private func use(_ credential: URLCredential, isNew: Bool) -> ChallengeAnswer {
+      if challenge.method == .serverTrust { return trust((credential as? ServerTrustCredential)?.trust) }
+      if challenge.method == .clientCertificate, let identity = credential.identity {
+        return .identity(identity.content)
+      }
       guard let user = credential.user, let password = credential.password else {
-        Diagnostics.log("only credentials of a user and a password can be used; the challenge takes its default")
+        Diagnostics.log("the credential is none for a \(challenge.method.rawValue) challenge, which takes its default")
         return .proceed
       }
       // Apple's interface has no token; the password is taken for one.
@@ -86,11 +97,24 @@
     }
   }
 
+  extension PosedChallenge {
+    /// Another server's trust says nothing about this one.
+    private func trust(_ given: SecTrust?) -> ChallengeAnswer {
+      if let shown = challenge.server?.certificate, given?.chain.first?.fingerprint == shown { return .trust(shown) }
+      Diagnostics.log("a server is accepted by URLCredential(trust:) of its own serverTrust; the default is taken")
+      return .proceed
+    }
+  }
+
   /// What becomes of a challenge.
   enum ChallengeAnswer: Sendable {
     /// The third: what the program gave, and ``PosedChallenge/keep(_:)`` may keep.
     case credential(user: String, password: String, URLCredential?)
     case token(String)
+    /// The certificate that the server showed is the right one.
+    case trust(String)
+    /// What the server is shown.
+    case identity(ClientIdentity)
     /// As if nobody could be asked.
     case proceed
     case cancel
@@ -117,7 +141,12 @@
   }
 
   /// `URLAuthenticationChallenge` wants one; challenges of URLSession are answered by their handler, as Apple says.
-  private final class ChallengeSender: NSObject, URLAuthenticationChallengeSender {
+  final class ChallengeSender: NSObject, URLAuthenticationChallengeSender, Sendable {
+    private let wasTaken = Atomic(false)
+    /// The session's method is the protocol's own.
+    var tookDefault: Bool { wasTaken.load(ordering: .relaxed) }
+    func takeDefault() { wasTaken.store(true, ordering: .relaxed) }
+
     func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
     func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
     func cancel(_ challenge: URLAuthenticationChallenge) {}
@@ -135,13 +164,10 @@
       }
     }
 
-    // FoundationNetworking withholds the names of these two.
-    private static let clientCertificate = "NSURLAuthenticationMethodClientCertificate"
-    private static let serverTrust = "NSURLAuthenticationMethodServerTrust"
-
     /// What the session's method is asked about, and not the task's.
     static let sessionMethods = [
-      NSURLAuthenticationMethodNegotiate, NSURLAuthenticationMethodNTLM, clientCertificate, serverTrust,
+      NSURLAuthenticationMethodNegotiate, NSURLAuthenticationMethodNTLM, NSURLAuthenticationMethodClientCertificate,
+      NSURLAuthenticationMethodServerTrust,
     ]
 
     /// What the daemon asks; nil for what is no challenge.
@@ -150,22 +176,32 @@
       return Challenge(
         method: question.method.flatMap(Challenge.Method.init(rawValue:)) ?? .unknown,
         isProxy: question.isProxy ?? false, origin: question.origin ?? "", realm: question.realm,
-        previousFailures: question.previousFailures ?? 0)
+        previousFailures: question.previousFailures ?? 0, server: server(of: question))
+    }
+
+    private static func server(of question: WireQuestion) -> ShownServer? {
+      guard let chain = question.certificates, let certificate = question.certificate, let key = question.key else {
+        return nil
+      }
+      return ShownServer(chain: chain, certificate: certificate, key: key, isVouched: question.isVouched ?? false)
     }
 
     /// The protection space of a challenge; nil for an origin that cannot be read.
-    static func space(of challenge: Challenge) -> URLProtectionSpace? {
+    static func space(of challenge: Challenge, _ authorities: URL? = nil) -> URLProtectionSpace? {
       guard let origin = URL(string: challenge.origin), let host = origin.host else { return nil }
       let scheme = origin.scheme ?? "http"
       let port = origin.port ?? (scheme == "https" ? 443 : 80)
+      if let server = challenge.server, let trust = SecTrust(server, host: host, authorities) {
+        return ServerTrustSpace(trust, host: host, port: port, protocol: scheme)
+      }
       let method =
         switch challenge.method {
         case .basic: NSURLAuthenticationMethodHTTPBasic
         case .digest: NSURLAuthenticationMethodHTTPDigest
         case .negotiate: NSURLAuthenticationMethodNegotiate
         case .ntlm: NSURLAuthenticationMethodNTLM
-        case .clientCertificate: clientCertificate
-        case .serverTrust: serverTrust
+        case .clientCertificate: NSURLAuthenticationMethodClientCertificate
+        case .serverTrust: NSURLAuthenticationMethodServerTrust
         case .bearer, .unknown: NSURLAuthenticationMethodDefault
         }
       if challenge.isProxy {
@@ -176,13 +212,32 @@
         host: host, port: port, protocol: scheme, realm: challenge.realm, authenticationMethod: method)
     }
 
-    /// The configuration's versions of TLS. There is none above 1.3 that a maximum of 1.3 would forbid.
-    static func apply(_ configuration: URLSessionConfiguration, to network: inout WireNetwork) {
+    /// The configuration's versions of TLS, what the delegate is asked, and the program's pinned domains. There is no
+    /// version above 1.3 that a maximum of 1.3 would forbid.
+    static func apply(
+      _ configuration: URLSessionConfiguration, to network: inout WireNetwork, hasDelegate: Bool
+    ) {
       var tls = network.tls ?? WireTLS()
       tls.minimum = version(configuration.tlsMinimumSupportedProtocolVersion)
       let maximum = configuration.tlsMaximumSupportedProtocolVersion
       tls.maximum = maximum == .TLSv13 ? nil : version(maximum)
+      tls.authorityFile = configuration.trustedAuthorities?.absoluteURL.path
+      if configuration.challengesEveryServer { tls.asksAboutServers = true }
+      if hasDelegate { tls.asksForCertificate = true }
+      if !PinnedDomains.declared.isEmpty { tls.pinnedDomains = PinnedDomains.declared }
       network.tls = tls
+    }
+
+    /// The same, for this process.
+    static func settings(of wire: WireTLS?) -> TLSSettings {
+      TLSSettings(
+        minimum: wire?.minimum.flatMap(TLSSettings.Version.init(rawValue:)),
+        maximum: wire?.maximum.flatMap(TLSSettings.Version.init(rawValue:)),
+        authorityFile: wire?.authorityFile, asksAboutServers: wire?.asksAboutServers ?? false,
+        asksForCertificate: wire?.asksForCertificate ?? false,
+        pinnedDomains: (wire?.pinnedDomains ?? []).map {
+          PinnedDomain(domain: $0.domain, includesSubdomains: $0.includesSubdomains ?? false, keys: $0.keys)
+        })
     }
 
     private static func version(_ version: tls_protocol_version_t) -> String {

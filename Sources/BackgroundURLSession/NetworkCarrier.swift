@@ -50,6 +50,10 @@
         kind: run.order.kind == .download ? .download : .data, request: RequestTranslation.transfer(request),
         origin: origin)
       draft.statusRule = .any
+      if run.session.asksAboutServers {
+        draft.tls = TLSSettings(asksAboutServers: true)
+        draft.accepted = run.session.acquaintance.known(origin).map { [$0] } ?? []
+      }
       draft.constraints = RequestTranslation.constraints(of: request, under: configuration, to: origin)
       draft.resumeToken = run.order.resumeToken
       let resource = Self.duration(configuration.timeoutIntervalForResource) ?? .seconds(604_800)
@@ -157,7 +161,7 @@
       run.asksCredential(challenge, head.flatMap(RequestTranslation.response)) { given in
         self.tell { transfer in
           guard let given else { return self.home.keepResponse(transfer) }
-          self.home.authorize(transfer, user: given.user, password: given.password)
+          self.home.authorize(transfer, given)
         }
       }
     }

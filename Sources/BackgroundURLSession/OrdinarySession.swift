@@ -14,6 +14,7 @@
     let isShared: Bool
     /// How transfers reach the network.
     let local: LocalSession
+    let acquaintance = ServerAcquaintance()
     private let state: Mutex<State>
 
     private struct State {
@@ -36,17 +37,26 @@
       self.isShared = isShared
       var network = WireNetwork.fromEnvironment(ProcessInfo.processInfo.environment)
       RequestTranslation.apply(configuration, to: &network)
+      ChallengeTranslation.apply(configuration, to: &network, hasDelegate: delegate != nil)
       local = LocalSession(
         network: NetworkSettings(
           httpProxy: network.httpProxy, httpsProxy: network.httpsProxy, noProxy: network.noProxy ?? "",
           certificateFile: network.certificateFile,
-          maximumConnectionsPerHost: min(64, network.maximumConnectionsPerHost ?? 6)),
+          maximumConnectionsPerHost: min(64, network.maximumConnectionsPerHost ?? 6),
+          tls: ChallengeTranslation.settings(of: network.tls)),
         waitsForConnectivity: configuration.waitsForConnectivity)
       state = Mutex(State(delegates: Delegates(delegate)))
       TransferHome.shared.open(local)
     }
 
     deinit { TransferHome.shared.close(local) }
+
+    /// Whether the delegate sees servers for which the authorities vouch. Behind a proxy that speaks TLS itself nobody
+    /// could tell one's certificates from the other's.
+    var asksAboutServers: Bool {
+      guard ServerAcquaintance.isAsked(delegate), TransferHome.seesCertificates else { return false }
+      return local.network.httpsProxy?.lowercased().hasPrefix("https://") != true
+    }
 
     func belongs(to owner: URLSession) {
       state.withLock {

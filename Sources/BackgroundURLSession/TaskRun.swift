@@ -296,10 +296,11 @@
     /// - Parameter response: nil where there is no connection yet.
     func asksCredential(
       _ challenge: Challenge, _ response: HTTPURLResponse?,
-      _ answer: @escaping @Sendable (_ credential: (user: String, password: String)?) -> Void
+      _ answer: @escaping @Sendable (Answer?) -> Void
     ) {
-      let storage = session.configuration.urlCredentialStorage
-      guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, storage) else { return answer(nil) }
+      guard let posed = PosedChallenge(challenge, of: task?.currentRequest?.url, session.configuration) else {
+        return answer(nil)
+      }
       post { task, owner, delegates in
         // The last one was refused, or taken by a proxy before its server.
         if challenge.previousFailures == 0 { self.keepProven() } else { self.state.withLock { $0.unproven = nil } }
@@ -307,8 +308,15 @@
           switch given {
           case .credential(let user, let password, let new):
             self.state.withLock { $0.unproven = new.map { (posed, $0) } }
-            answer((user, password))
-          case .token, .proceed: answer(nil)
+            answer(.credential(user: user, password: Secret(password)))
+          case .trust(let certificate):
+            self.session.acquaintance.remember(challenge)
+            answer(.trust(certificate: certificate))
+          case .identity(let identity): answer(.tls(TLSSettings().with(identity)))
+          case .proceed:
+            self.session.acquaintance.remember(challenge)
+            answer(nil)
+          case .token: answer(nil)
           case .cancel: task.cancel()
           }
         }

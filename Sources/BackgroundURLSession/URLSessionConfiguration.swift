@@ -67,6 +67,16 @@
     open var tlsMinimumSupportedProtocolVersion: tls_protocol_version_t = .TLSv12
     /// Default: TLS 1.3.
     open var tlsMaximumSupportedProtocolVersion: tls_protocol_version_t = .TLSv13
+    /// Only here. True: the session's delegate is asked about each server before anything is sent to it, by
+    /// ``NSURLAuthenticationMethodServerTrust``, also where the authorities vouch for it. Default: false.
+    ///
+    /// An ordinary session does so anyway where its delegate has the method. In a background session each task then
+    /// waits for a process that answers, which is what a program wants that pins certificates in its delegate's code.
+    open var challengesEveryServer = false
+    /// Only here. A PEM file of authorities whom the session trusts, in place of those that the environment's
+    /// `SSL_CERT_FILE` names, or the system's. Default: nil. Read when a connection is made, by the daemon too: a file
+    /// that cannot be read fails the task.
+    open var trustedAuthorities: URL?
     /// Default: false. No effect, as in every current HTTP client.
     open var httpShouldUsePipelining = false
     /// Whether cookies of ``httpCookieStorage`` are added to a request when its task is created. Default: true.
@@ -139,6 +149,8 @@
       connectionProxyDictionary = other.connectionProxyDictionary
       tlsMinimumSupportedProtocolVersion = other.tlsMinimumSupportedProtocolVersion
       tlsMaximumSupportedProtocolVersion = other.tlsMaximumSupportedProtocolVersion
+      challengesEveryServer = other.challengesEveryServer
+      trustedAuthorities = other.trustedAuthorities
       httpShouldUsePipelining = other.httpShouldUsePipelining
       httpShouldSetCookies = other.httpShouldSetCookies
       httpCookieAcceptPolicy = other.httpCookieAcceptPolicy

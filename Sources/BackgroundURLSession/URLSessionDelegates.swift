@@ -13,7 +13,12 @@
     /// process is attached to the same identifier.
     func urlSession(_ session: URLSession, didBecomeInvalidWithError error: (any Error)?)
 
-    /// The connection asks: Negotiate, NTLM, a client certificate, or a server that is not trusted.
+    /// The connection asks: Negotiate, NTLM, a client certificate
+    /// (``NSURLAuthenticationMethodClientCertificate``), or a server (``NSURLAuthenticationMethodServerTrust``).
+    ///
+    /// Servers for which no authority vouches are always asked about; others once for each certificate in ordinary
+    /// sessions, and in background sessions where ``URLSessionConfiguration/challengesEveryServer`` says so. Until the
+    /// handler is called nothing is sent. Default handling leaves it to the authorities, and shows no certificate.
     ///
     /// Not called for the challenges of a task (Basic, Digest, proxies), also where the task's method is not there. The
     /// task waits, with its bytes, until the handler is called; in background sessions over processes too, of which a
@@ -162,7 +167,8 @@
     public func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge
     ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
-      (.performDefaultHandling, nil)
+      (challenge.sender as? ChallengeSender)?.takeDefault()
+      return (.performDefaultHandling, nil)
     }
 
     /// Does nothing.

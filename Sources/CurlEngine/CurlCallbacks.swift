@@ -24,6 +24,9 @@ enum CurlCallbacks {
     easy.note(CURLOPT_PREREQFUNCTION, unsafe ccurl_set_prerequest_function(easy.raw, didConnect))
     unsafe easy.set(CURLOPT_PREREQDATA, pointer: user)
     unsafe easy.set(CURLOPT_PRIVATE, pointer: user)
+    if let check = transfer.serverCheck {
+      unsafe easy.set(CURLOPT_SSL_CTX_DATA, pointer: Unmanaged.passUnretained(check).toOpaque())
+    }
   }
 
   static func transfer(of raw: UnsafeMutableRawPointer) -> EasyTransfer? {

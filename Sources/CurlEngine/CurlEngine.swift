@@ -26,6 +26,9 @@ package struct EngineUnavailable: Error, Hashable {
   private var idleDrop: BootInstant?
   private var isClosed = false
 
+  /// Whether servers can be asked about: libcurl speaks TLS by OpenSSL.
+  package static let seesCertificates = EasyHandle().map { TLSGoodbye.watch($0) } ?? false
+
   private static let initialization = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
   /// - Parameter wake: called on a worker's thread when it has reported something: it makes the loop call

@@ -26,6 +26,12 @@ enum CurlFailure {
       code, retryability, domain: "curl", number: Int(result.rawValue), detail: "\(facts.origin): \(text)")
   }
 
+  /// The handshake was broken off by us, for the app to be asked.
+  static func certificateWished(_ facts: Circumstances) -> TransferFailure {
+    TransferFailure(
+      .clientCertificateRequired, .permanent, detail: "\(facts.origin): the server asks for a client certificate.")
+  }
+
   private typealias Row = (FailureCode, Retryability, String)
 
   private static func row(_ result: CURLcode, _ facts: Circumstances) -> Row {
@@ -154,6 +160,9 @@ enum CurlFailure {
   }
 
   private static func verificationText(_ facts: Circumstances) -> String {
+    if facts.verifyResult == Int(X509_V_ERR_APPLICATION_VERIFICATION) {
+      return "the server's certificate is to be accepted first."
+    }
     // libcurl compares names before it asks OpenSSL for the result, which stands at "unspecified" (1) then.
     let isMisnamed = facts.verifyResult == 0 || facts.errorText.contains("subject name")
     guard !isMisnamed, let reason = unsafe X509_verify_cert_error_string(facts.verifyResult) else {

@@ -15,7 +15,33 @@ extension CurlOptions {
       easy.set(CURLOPT_PROXYPASSWORD, credential.password.text)
       easy.set(CURLOPT_PROXYAUTH, mask(credential.method, hasBody: hasBody))
     }
-    return setTLS(order.tls, easy)
+    return setTLS(order.tls, easy) ?? setTrust(order, easy)
+  }
+
+  /// A connection for which the app's own word counts is told apart from all others by its options, because libcurl
+  /// looks for one to use again by them: the key that must be the server's, and whether its name counts.
+  private static func setTrust(_ order: AttemptOrder, _ easy: EasyHandle) -> TransferFailure? {
+    if order.trust == .vouched { return nil }
+    guard !order.network.hasSecureProxy, TLSGoodbye.watch(easy) else {
+      return TransferFailure(
+        .secureConnectionFailed, .permanent,
+        detail: "Servers cannot be asked about through a proxy that speaks TLS, nor without OpenSSL.")
+    }
+    switch order.trust {
+    case .vouched: break
+    case .unseen:
+      // A connection that is there already was asked about by nobody.
+      easy.set(CURLOPT_FRESH_CONNECT, true)
+    case .accepted(let accepted):
+      guard order.tls.pinnedKeys.isEmpty || order.tls.pinnedKeys.contains(accepted.key) else {
+        return TransferFailure(
+          .pinnedKeyMismatch, .permanent, detail: "The accepted certificate has none of the keys that are expected.")
+      }
+      easy.set(CURLOPT_PINNEDPUBLICKEY, accepted.key)
+      // Its name was accepted with it: ``ServerCheck`` lets no other certificate through.
+      if !accepted.mustBeVouched { easy.set(CURLOPT_SSL_VERIFYHOST, 0) }
+    }
+    return nil
   }
 
   /// A place that has not asked yet is shown nothing until it does: with more than one scheme libcurl waits for that.
@@ -87,4 +113,9 @@ extension CurlOptions {
     case .tls13: Int(CURL_SSLVERSION_MAX_TLSv1_3)
     }
   }
+}
+
+extension NetworkSettings {
+  /// The proxy of https URLs, if there is one that counts, speaks TLS itself.
+  var hasSecureProxy: Bool { httpsProxy?.asciiLowercased.hasPrefix("https://") == true }
 }

@@ -21,6 +21,8 @@ final class EasyTransfer {
   let context: EngineContext
   let sink: PartFileSink?
   let upload: UploadBody?
+  /// Nil without TLS, and where the proxy speaks TLS too: of two handshakes nobody could tell which is which.
+  let serverCheck: ServerCheck?
 
   /// What comes on the socket is HTTP itself, without TLS around it.
   private let isPlain: Bool
@@ -73,6 +75,10 @@ final class EasyTransfer {
     self.sink = sink
     self.upload = upload
     lastProgress = context.now
+    let origin = Origin(url: order.request.url)
+    serverCheck =
+      origin?.scheme == "https" && !order.network.hasSecureProxy
+      ? origin.map { ServerCheck(order.trust, order.tls, host: $0.host) } : nil
     isPlain =
       Origin(url: order.request.url)?.scheme == "http"
       && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
@@ -412,7 +418,12 @@ final class EasyTransfer {
     case .alreadyComplete, .restart, .retryLater, .ask, .reject: return .discarded
     case .takeWhole, .continueAt: return endOfBody(result)
     case nil:
-      guard result == CURLE_OK else { return .failed(CurlFailure.failure(result, circumstances)) }
+      guard result == CURLE_OK else {
+        let failure = CurlFailure.failure(result, circumstances)
+        if serverCheck?.wasAskedForCertificate == true { return .failed(CurlFailure.certificateWished(circumstances)) }
+        guard failure.code == .certificateUntrusted, let shown = serverCheck?.shown else { return .failed(failure) }
+        return .untrusted(failure, shown)
+      }
       return .failed(
         TransferFailure(.connectionLost, .transient, detail: "The answer ended before its header block did."))
     }

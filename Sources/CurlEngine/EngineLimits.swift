@@ -1,5 +1,9 @@
 /// Every bound of the engine, each with its reason.
 enum EngineLimits {
+  /// Of a server that is not trusted so many certificates are told, and so many bytes of them: chains have 2 to 4, of
+  /// 1 to 2 KiB each, and they go into the record and through the socket with each telling of the question.
+  static let shownCertificates = 8
+  static let shownCertificateBytes = 32 << 10
   /// libcurl's receive buffer. Measured: below 64 KiB costs CPU, above 128 KiB gains nothing.
   static let receiveBufferBytes = 128 * 1024
   /// libcurl's send buffer, for the same reason.

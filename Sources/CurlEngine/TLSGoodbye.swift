@@ -13,9 +13,9 @@ enum TLSGoodbye {
   /// Sessions of idle connections that were closed are never asked for; beyond this they are forgotten.
   private static let limit = 4096
 
-  static func watch(_ easy: EasyHandle) {
-    // Another TLS library than OpenSSL has no such option, and GnuTLS reports a cut by itself.
-    _ = unsafe ccurl_set_tls_context_function(easy.raw, watchContext)
+  /// False: another TLS library than OpenSSL has no such option. (GnuTLS reports a cut by itself.)
+  @discardableResult static func watch(_ easy: EasyHandle) -> Bool {
+    unsafe ccurl_set_tls_context_function(easy.raw, watchContext) == CURLE_OK
   }
 
   /// The session of the transfer's connection, as a request begins on it; nil without TLS.
@@ -41,7 +41,10 @@ private func watchContext(
 ) -> CURLcode {
   // SAFETY: libcurl's OpenSSL backend hands over the SSL_CTX of the new connection.
   unsafe ccurl_set_tls_note_function(context, noteAlert)
-  return CURLE_OK
+  guard let context = unsafe context, let user = unsafe user else { return CURLE_OK }
+  // SAFETY: the transfer's, which lives as long as its handle.
+  let check = unsafe Unmanaged<ServerCheck>.fromOpaque(user).takeUnretainedValue()
+  return unsafe check.install(in: context) ? CURLE_OK : CURLE_OUT_OF_MEMORY
 }
 
 /// SSL_CTX_set_info_callback(3): for a received alert `value` is its level and, in the low byte, its description.

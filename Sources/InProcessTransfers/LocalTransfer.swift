@@ -64,7 +64,7 @@ package protocol TransferListener: AnyObject, Sendable {
   func transferResumed(at offset: Int64, of total: Int64?)
   /// To be answered by ``TransferHome/follow(_:_:)`` or ``TransferHome/keepResponse(_:)``.
   func transferAsksRedirect(_ head: ResponseHead, _ proposed: TransferRequest)
-  /// To be answered by ``TransferHome/authorize(_:user:password:)``, ``TransferHome/keepResponse(_:)`` or a
+  /// To be answered by ``TransferHome/authorize(_:_:)``, ``TransferHome/keepResponse(_:)`` or a
   /// cancellation. `head`: of the response that asks; nil where there is no connection yet.
   func transferAsksCredential(_ challenge: Challenge, _ head: ResponseHead?)
   /// The body must be sent from its start, and its feed is used up: to be answered by ``TransferHome/provide(_:to:)``.

@@ -16,7 +16,7 @@ package final class TransferHome: Sendable {
     case prioritize(LocalTransfer, UInt8)
     case takeMore(LocalTransfer)
     case follow(LocalTransfer, TransferRequest)
-    case authorize(LocalTransfer, user: String, password: Secret)
+    case authorize(LocalTransfer, Answer)
     case keepResponse(LocalTransfer)
     case provide(BodyFeed?, length: Int64?, LocalTransfer)
     case release(LocalTransfer)
@@ -72,6 +72,9 @@ package final class TransferHome: Sendable {
     }
   }
 
+  /// Whether servers can be asked about though the authorities vouch for them.
+  package static var seesCertificates: Bool { CurlEngine.seesCertificates }
+
   /// The real sources, as the environment places them.
   package static let watchDevice: Watch = { report in
     let places = DeviceConditions.Places(environment: ProcessEnvironment.current())
@@ -103,9 +106,7 @@ package final class TransferHome: Sendable {
   package func takeMore(_ transfer: LocalTransfer) { post(.takeMore(transfer)) }
   package func follow(_ transfer: LocalTransfer, _ request: TransferRequest) { post(.follow(transfer, request)) }
   /// The request is sent once more, with what was asked for.
-  package func authorize(_ transfer: LocalTransfer, user: String, password: String) {
-    post(.authorize(transfer, user: user, password: Secret(password)))
-  }
+  package func authorize(_ transfer: LocalTransfer, _ answer: Answer) { post(.authorize(transfer, answer)) }
   /// The response that was asked about is the result; where none came with the question, the transfer fails.
   package func keepResponse(_ transfer: LocalTransfer) { post(.keepResponse(transfer)) }
   /// Nil: there is no body, and the transfer fails.

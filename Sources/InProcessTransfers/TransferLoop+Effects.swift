@@ -37,9 +37,9 @@ extension TransferLoop {
     case .follow(let transfer, let request):
       if let id = transfer.id { works[id]?.keptBody = [] }
       steer(transfer) { .foreground(.follow($0, request)) }
-    case .authorize(let transfer, let user, let password):
+    case .authorize(let transfer, let answer):
       if let id = transfer.id { works[id]?.keptBody = [] }
-      steer(transfer) { .foreground(.authorize($0, user: user, password: password)) }
+      steer(transfer) { .foreground(.authorize($0, answer)) }
     case .keepResponse(let transfer): keepResponse(transfer)
     case .provide(let feed, let length, let transfer): provide(feed, length, transfer)
     case .release(let transfer):

@@ -375,6 +375,8 @@ package struct ActiveTask: Hashable, Sendable {
   package var challenge: PendingChallenge?
   /// What the client gave a credential for, last.
   package var answered: Challenge?
+  /// The server that was turned away last.
+  package var shown: ShownServer?
   /// What this attempt asked to continue.
   package var resume: ResumePoint?
   package var verdict: ResponseVerdict?

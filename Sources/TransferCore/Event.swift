@@ -86,6 +86,8 @@ package struct TaskDraft: Hashable, Sendable {
   package var answersChallenges: Bool?
   package var asksBeforeBegin = false
   package var tls: TLSSettings?
+  /// Certificates that the app has accepted before.
+  package var accepted: [AcceptedCertificate] = []
   /// For the origin of the request; sent where that asks for it.
   package var user: String?
   package var password: Secret?

@@ -25,7 +25,31 @@ extension RequestIntake {
     }
     settings.pinnedKeys = keys
     settings.keyPassword = try secret(wire.keyPassword, "tls.keyPassword")
+    settings.asksAboutServers = wire.asksAboutServers ?? false
+    settings.asksForCertificate = wire.asksForCertificate ?? false
+    settings.pinnedDomains = try (wire.pinnedDomains ?? []).map(pinnedDomain)
+    guard settings.pinnedDomains.count <= 64 else {
+      throw WireError(.invalidParameters, "tls.pinnedDomains are at most 64.")
+    }
     return settings
+  }
+
+  private static func pinnedDomain(_ wire: WirePinnedDomain) throws(WireError) -> PinnedDomain {
+    let isName = wire.domain.utf8.allSatisfy { byte in
+      switch byte {
+      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+      default: false
+      }
+    }
+    guard isName, !wire.domain.isEmpty, wire.domain.utf8.count <= 253, !wire.domain.hasSuffix("."),
+      wire.keys.count <= 32, wire.keys.allSatisfy(isPin)
+    else {
+      throw WireError(
+        .invalidParameters,
+        "tls.pinnedDomains have a domain name without a dot at its end, and at most 32 keys as tls.pinnedKeys has.")
+    }
+    return PinnedDomain(
+      domain: wire.domain, includesSubdomains: wire.includesSubdomains ?? false, keys: wire.keys)
   }
 
   private static func isPin(_ text: String) -> Bool {
@@ -103,10 +127,16 @@ extension RequestIntake {
         throw WireError(.invalidParameters, "The answer \"tls\" needs \"tls\" with at least one member.")
       }
       return .tls(settings)
+    case "trust":
+      guard let certificate = wire.certificate, isPin(certificate) else {
+        throw WireError(.invalidParameters, "The answer \"trust\" needs \"certificate\", as its question tells it.")
+      }
+      return .trust(certificate: certificate)
     case "request": return .request(try change(of: wire))
     default:
       throw WireError(
-        .invalidParameters, "answer is \"credential\", \"tls\", \"request\", \"proceed\" or \"cancel\".")
+        .invalidParameters,
+        "answer is \"credential\", \"tls\", \"trust\", \"request\", \"proceed\" or \"cancel\".")
     }
   }
 

@@ -97,6 +97,10 @@ enum Snapshot {
       wire.origin = challenge.origin
       wire.realm = challenge.realm
       wire.previousFailures = challenge.previousFailures
+      wire.certificates = challenge.server?.chain
+      wire.certificate = challenge.server?.certificate
+      wire.key = challenge.server?.key
+      wire.isVouched = challenge.server?.isVouched
       return wire
     }
   }

@@ -175,7 +175,7 @@ package struct Coverage: Sendable {
     case .complete: note(.endComplete)
     case .redirected: note(.endRedirected)
     case .discarded: note(.endDiscarded)
-    case .failed: note(.endFailed)
+    case .failed, .untrusted: note(.endFailed)
     }
   }
 

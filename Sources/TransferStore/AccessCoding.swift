@@ -15,6 +15,12 @@ extension TLSSettings {
     add("certificate-file", certificateFile)
     add("key-file", keyFile)
     add("key-password", keyPassword?.text)
+    if asksAboutServers { add("asks-about-servers", "1") }
+    if asksForCertificate { add("asks-for-certificate", "1") }
+    for domain in pinnedDomains {
+      add("pinned-domain", "\(domain.includesSubdomains ? "*." : "")\(domain.domain)")
+      for key in domain.keys { add("pinned-domain-key", key) }
+    }
     return fields
   }
 
@@ -29,6 +35,16 @@ extension TLSSettings {
       case "certificate-file": certificateFile = field.value
       case "key-file": keyFile = field.value
       case "key-password": keyPassword = Secret(field.value)
+      case "asks-about-servers": asksAboutServers = field.value == "1"
+      case "asks-for-certificate": asksForCertificate = field.value == "1"
+      case "pinned-domain":
+        let isWide = field.value.hasPrefix("*.")
+        pinnedDomains.append(
+          PinnedDomain(
+            domain: isWide ? String(field.value.dropFirst(2)) : field.value, includesSubdomains: isWide, keys: []))
+      case "pinned-domain-key":
+        guard !pinnedDomains.isEmpty else { throw RowFault("a pinned key has no domain") }
+        pinnedDomains[pinnedDomains.count - 1].keys.append(field.value)
       default: throw RowFault("the settings of TLS hold an unknown name")
       }
     }
@@ -57,6 +73,7 @@ extension Question {
         ("origin", challenge.origin), ("failures", "\(challenge.previousFailures)"),
       ]
       if let realm = challenge.realm { fields.fields.append(HeaderField(name: "realm", value: realm)) }
+      fields.fields += challenge.server?.stored ?? []
       return fields
     }
   }
@@ -79,9 +96,42 @@ extension Question {
       return .challenge(
         Challenge(
           method: method, isProxy: proxy == "1", origin: origin, realm: fields["realm"],
-          previousFailures: try number("failures")))
+          previousFailures: try number("failures"), server: try ShownServer.read(from: fields)))
     default: throw RowFault("a question has an unknown kind")
     }
+  }
+}
+
+extension ShownServer {
+  var stored: [HeaderField] {
+    [
+      HeaderField(name: "server-certificate", value: certificate), HeaderField(name: "server-key", value: key),
+      HeaderField(name: "server-vouched", value: isVouched ? "1" : "0"),
+    ] + chain.map { HeaderField(name: "server-chain", value: $0) }
+  }
+
+  static func read(from fields: HeaderFields) throws(RowFault) -> ShownServer? {
+    guard let certificate = fields["server-certificate"] else { return nil }
+    guard let key = fields["server-key"], let vouched = fields["server-vouched"] else {
+      throw RowFault("what a server showed is incomplete")
+    }
+    return ShownServer(
+      chain: fields.values("server-chain"), certificate: certificate, key: key, isVouched: vouched == "1")
+  }
+}
+
+extension AcceptedCertificate {
+  /// None of the four holds a space.
+  fileprivate var stored: String { "\(origin) \(certificate) \(key) \(mustBeVouched ? "vouched" : "any")" }
+
+  fileprivate init(stored: String) throws(RowFault) {
+    let parts = stored.split(separator: " ", omittingEmptySubsequences: false)
+    guard parts.count == 4, parts[3] == "vouched" || parts[3] == "any" else {
+      throw RowFault("an accepted certificate is incomplete")
+    }
+    self.init(
+      origin: String(parts[0]), certificate: String(parts[1]), key: String(parts[2]),
+      mustBeVouched: parts[3] == "vouched")
   }
 }
 
@@ -100,6 +150,11 @@ extension TaskAccess {
     add("proxy-", proxyCredential)
     if declines { add("declines", "1") }
     if failures > 0 { add("failures", "\(failures)") }
+    for certificate in accepted { add("accepted", certificate.stored) }
+    for place in identities {
+      add("place", place.origin)
+      for field in TLSSettings().with(place.identity).stored.fields { add("place-\(field.name)", field.value) }
+    }
     for field in tls?.stored.fields ?? [] { add("tls-\(field.name)", field.value) }
     if let replacement {
       add("request-method", replacement.method)
@@ -124,6 +179,8 @@ extension TaskAccess {
     for field in fields.fields where field.name.hasPrefix("tls-") {
       tls.fields.append(HeaderField(name: String(field.name.dropFirst(4)), value: field.value))
     }
+    access.identities = try identities(fields)
+    for text in fields.values("accepted") { access.accepted.append(try AcceptedCertificate(stored: text)) }
     if !tls.fields.isEmpty { access.tls = try TLSSettings(stored: tls) }
     if let url = fields["request-url"] {
       guard let method = fields["request-method"] else { throw RowFault("a fresh request lacks its method") }
@@ -131,6 +188,22 @@ extension TaskAccess {
         method: method, url: url, headers: try headers(fields), secretHeaderNames: fields.values("request-secret"))
     }
     return access
+  }
+
+  private static func identities(_ fields: HeaderFields) throws(RowFault) -> [PlacedIdentity] {
+    var places: [(origin: String, tls: HeaderFields)] = []
+    for field in fields.fields {
+      if field.name == "place" { places.append((field.value, HeaderFields())) }
+      guard field.name.hasPrefix("place-") else { continue }
+      guard !places.isEmpty else { throw RowFault("a certificate of ours has no place") }
+      places[places.count - 1].tls.fields.append(
+        HeaderField(name: String(field.name.dropFirst(6)), value: field.value))
+    }
+    var identities: [PlacedIdentity] = []
+    for place in places {
+      identities.append(PlacedIdentity(origin: place.origin, identity: try TLSSettings(stored: place.tls).identity))
+    }
+    return identities
   }
 
   private static func headers(_ fields: HeaderFields) throws(RowFault) -> HeaderFields {

@@ -14,6 +14,14 @@ package struct WireQuestion: Codable, Hashable, Sendable {
   package var previousFailures: Int?
   /// Of a fresh request: the status that the server gave.
   package var status: Int?
+  /// Of "serverTrust": base 64 of the server's certificates in DER, its own first.
+  package var certificates: [String]?
+  /// "sha256//" and the base 64 of the SHA-256 of the first of them; what an answer "trust" names.
+  package var certificate: String?
+  /// The same of its public key, as `WireTLS.pinnedKeys` take it.
+  package var key: String?
+  /// The authorities vouch for it.
+  package var isVouched: Bool?
 
   package init(number: Int64, kind: String) {
     self.number = number
@@ -32,6 +40,13 @@ extension WireQuestion: LineWritable {
       line.member("realm", realm)
       line.member("previousFailures", previousFailures.map(Int64.init))
       line.member("status", status.map(Int64.init))
+      if let certificates {
+        line.name("certificates")
+        line.list(certificates) { $0.value($1) }
+      }
+      line.member("certificate", certificate)
+      line.member("key", key)
+      line.member("isVouched", isVouched)
     }
   }
 }
@@ -66,10 +81,16 @@ package struct WireTLS: Codable, Hashable, Sendable {
   package var certificateFile: String?
   package var keyFile: String?
   package var keyPassword: String?
+  /// True: the client is asked about each server before anything is sent to it.
+  package var asksAboutServers: Bool?
+  /// True: the client is asked where a server only wishes for a certificate, too.
+  package var asksForCertificate: Bool?
+  package var pinnedDomains: [WirePinnedDomain]?
 
   package init(
     minimum: String? = nil, maximum: String? = nil, authorityFile: String? = nil, pinnedKeys: [String]? = nil,
-    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: String? = nil
+    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: String? = nil, asksAboutServers: Bool? = nil,
+    asksForCertificate: Bool? = nil, pinnedDomains: [WirePinnedDomain]? = nil
   ) {
     self.minimum = minimum
     self.maximum = maximum
@@ -78,9 +99,26 @@ package struct WireTLS: Codable, Hashable, Sendable {
     self.certificateFile = certificateFile
     self.keyFile = keyFile
     self.keyPassword = keyPassword
+    self.asksAboutServers = asksAboutServers
+    self.asksForCertificate = asksForCertificate
+    self.pinnedDomains = pinnedDomains
   }
 
   package var isEmpty: Bool { self == WireTLS() }
+}
+
+/// Whose servers have known keys, whatever vouches for them.
+package struct WirePinnedDomain: Codable, Hashable, Sendable {
+  package var domain: String
+  package var includesSubdomains: Bool?
+  /// As `WireTLS.pinnedKeys`; none: no server is the right one.
+  package var keys: [String]
+
+  package init(domain: String, includesSubdomains: Bool? = nil, keys: [String]) {
+    self.domain = domain
+    self.includesSubdomains = includesSubdomains
+    self.keys = keys
+  }
 }
 
 /// Answers a task's question. The task goes on, or ends.
@@ -88,10 +126,12 @@ package struct TaskAnswerParameters: Codable, Hashable, Sendable {
   package var id: Int64
   /// The number of the question that is meant; absent: whichever is asked now.
   package var question: Int64?
-  /// "credential", "tls", "request", "proceed" or "cancel".
+  /// "credential", "tls", "trust", "request", "proceed" or "cancel".
   package var answer: String
   package var credential: WireCredential?
   package var tls: WireTLS?
+  /// Of "trust": the question's.
+  package var certificate: String?
   /// Of "request": the URL in place of the task's; absent: as it was.
   package var url: String?
   /// Of "request": set over the task's headers.

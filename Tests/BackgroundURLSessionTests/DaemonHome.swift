@@ -11,7 +11,9 @@ struct DaemonHome: Sendable {
   let environment: [String: String]
 
   /// Socket paths are short, so the folder is too.
-  init() throws {
+  ///
+  /// - Parameter authority: the file of certificates that sessions trust; nil: the system's.
+  init(trusting authority: String? = nil) throws {
     folder = URL(fileURLWithPath: "/tmp/ferry-f\(UInt32.random(in: 0 ... .max))", isDirectory: true)
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     var environment = ProcessInfo.processInfo.environment
@@ -21,6 +23,7 @@ struct DaemonHome: Sendable {
     environment["FERRY_DAEMON"] = Self.daemonExecutable.path
     environment["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=/nonexistent/bus"
     environment["FERRY_SYSFS"] = "/nonexistent"
+    environment["SSL_CERT_FILE"] = authority
     self.environment = environment
   }
 

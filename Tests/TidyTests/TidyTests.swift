@@ -9,7 +9,10 @@ import Testing
     "LinuxSystem": ["TransferCore", "CLinux", "Glibc", "Synchronization"],
     "WireProtocol": ["TransferCore", "FoundationEssentials"],
     "TransferStore": ["TransferCore", "CSQLite", "Glibc", "Synchronization"],
-    "CurlEngine": ["TransferCore", "LinuxSystem", "CCurl", "CCrypto", "CZlib", "Glibc", "Synchronization"],
+    "Certificates": ["CCrypto"],
+    "CurlEngine": [
+      "TransferCore", "LinuxSystem", "Certificates", "CCurl", "CCrypto", "CZlib", "Glibc", "Synchronization",
+    ],
     "DeviceConditions": ["TransferCore", "LinuxSystem", "CSystemd", "Glibc", "Synchronization"],
     "TransferDaemon": [
       "TransferCore", "LinuxSystem", "WireProtocol", "TransferStore", "CurlEngine", "DeviceConditions", "Glibc",
@@ -22,7 +25,7 @@ import Testing
     "InProcessTransfers": [
       "TransferCore", "LinuxSystem", "CurlEngine", "DeviceConditions", "Synchronization", "Glibc",
     ],
-    "BackgroundURLSession": facade.union(["InProcessTransfers"]),
+    "BackgroundURLSession": facade.union(["InProcessTransfers", "Certificates"]),
     "BackgroundTasks": facade, "AppLifecycle": facade,
     "ferry": [
       "FerryClient", "LinuxSystem", "WireProtocol", "TransferCore", "FoundationEssentials", "Glibc", "Synchronization",

@@ -215,7 +215,7 @@ extension AttemptEnd {
     case .complete: "answer is complete"
     case .redirected: "redirect"
     case .discarded: "answer is refused"
-    case .failed(let failure): "attempt fails: \(failure.retryability.rawValue)"
+    case .failed(let failure), .untrusted(let failure, _): "attempt fails: \(failure.retryability.rawValue)"
     }
   }
 }

@@ -430,7 +430,7 @@ import Testing
     // It keeps its slot, and nothing reaches the attempt that is over.
     #expect(bench.core.active[id]?.phase == .deciding && bench.core.runningCount == 1)
     #expect(bench.core.taskOnWire(first) == nil && bench.core.violations() == [])
-    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    bench.command(.foreground(.authorize(id, .credential(user: "ann", password: Secret("pw-9f")))))
     let next = try Self.present(bench.openFiles(id))
     #expect(next.attempt != first && next.credential?.user == "ann" && next.credential?.method == .basic)
     #expect(try Self.refuseInForeground(&bench, id).previousFailures == 1)
@@ -467,7 +467,7 @@ import Testing
     _ = try Self.refuseInForeground(&bench, id)
     bench.command(.suspend([id]))
     #expect(bench.core.runningCount == 0 && bench.core.violations() == [])
-    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    bench.command(.foreground(.authorize(id, .credential(user: "ann", password: Secret("pw-9f")))))
     bench.openFiles(id)
     #expect(bench.effects.contains(.foreground(.pause(bench.attempt(id)))))
     bench.command(.resume([id]))
@@ -476,7 +476,7 @@ import Testing
     bench.command(.cancel([id], producesResumeData: false))
     #expect(bench.state(id) == .finished(.cancelled) && bench.core.runningCount == 0)
     // Too late.
-    bench.command(.foreground(.authorize(id, user: "ann", password: Secret("pw-9f"))))
+    bench.command(.foreground(.authorize(id, .credential(user: "ann", password: Secret("pw-9f")))))
     bench.command(.foreground(.keepResponse(id, held: nil)))
     #expect(bench.state(id) == .finished(.cancelled) && bench.core.violations() == [])
   }

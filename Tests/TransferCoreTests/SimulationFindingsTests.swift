@@ -186,7 +186,7 @@ import Testing
     #expect(bench.state(id) == .waiting)
     #expect(bench.core.tasks[id]?.entry.notBefore == date)
     // The clock is set two days ahead.
-    bench.now.wall = bench.now.wall + .seconds(2 * 86_400)
+    bench.wall += 2 * 86_400_000
     bench.advance(.seconds(86_400 - 60))
     bench.admit()
     #expect(bench.state(id) == .waiting)

@@ -85,13 +85,19 @@ import TransferStore
   /// Details that differ in one enum each, so that every case of every enum is written once.
   static let tls = TLSSettings(
     minimum: .tls12, maximum: .tls13, authorityFile: "/ca: x", pinnedKeys: ["sha256//a", "sha256//b"],
-    certificateFile: "/c", keyFile: "/k", keyPassword: Secret(""))
+    certificateFile: "/c", keyFile: "/k", keyPassword: Secret(""), asksAboutServers: true, asksForCertificate: true,
+    pinnedDomains: [
+      PinnedDomain(domain: "a.test", includesSubdomains: true, keys: ["sha256//a", "sha256//b"]),
+      PinnedDomain(domain: "b.test", includesSubdomains: false, keys: []),
+    ])
+  static let shown = ShownServer(chain: ["AAAA", "BB=="], certificate: "sha256//c", key: "sha256//k", isVouched: true)
 
   static var questions: [Question] {
     Challenge.Method.allCases.map {
       .challenge(Challenge(method: $0, isProxy: true, origin: "http://h:1", realm: "a: \"b\"", previousFailures: 3))
     } + [
       .challenge(Challenge(method: .basic, origin: "")), .delayedRequest,
+      .challenge(Challenge(method: .serverTrust, origin: "https://h:1", server: shown)),
       .freshRequest(status: 403, previousFailures: 2),
     ]
   }
@@ -105,6 +111,17 @@ import TransferStore
     return [
       TaskAccess(), TaskAccess(credential: credential, proxyCredential: proxy), TaskAccess(declines: true, failures: 4),
       TaskAccess(replacement: request, tls: tls), TaskAccess(replacement: TransferRequest(url: "http://h/")),
+      TaskAccess(
+        accepted: [true, false].map {
+          AcceptedCertificate(origin: "https://h:1", certificate: "sha256//c", key: "sha256//k", mustBeVouched: $0)
+        },
+        identities: [
+          PlacedIdentity(
+            origin: "https://h:1",
+            identity: ClientIdentity(certificateFile: "/c: x", keyFile: "/k", keyPassword: Secret("a: b"))),
+          PlacedIdentity(origin: "https://h:2", identity: nil),
+          PlacedIdentity(origin: "https://h:3", identity: ClientIdentity(certificateFile: "/c.p12")),
+        ]),
     ]
   }
 

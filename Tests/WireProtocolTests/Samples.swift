@@ -111,7 +111,8 @@ enum Samples {
 
   static let tls = WireTLS(
     minimum: "1.2", maximum: "1.3", authorityFile: "/ca", pinnedKeys: ["sha256//x"], certificateFile: "/c",
-    keyFile: "/k", keyPassword: "secret")
+    keyFile: "/k", keyPassword: "secret", asksAboutServers: true, asksForCertificate: false,
+    pinnedDomains: [WirePinnedDomain(domain: "host", includesSubdomains: true, keys: ["sha256//x"])])
 
   static var question: WireQuestion {
     var question = WireQuestion(number: 3, kind: "challenge")
@@ -121,6 +122,10 @@ enum Samples {
     question.realm = "the \"realm\""
     question.previousFailures = 1
     question.status = 401
+    question.certificates = ["AAAA", "BBBB"]
+    question.certificate = "sha256//x"
+    question.key = "sha256//y"
+    question.isVouched = false
     return question
   }
 

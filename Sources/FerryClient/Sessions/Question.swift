@@ -35,6 +35,9 @@ public struct TaskQuestion: Hashable, Sendable {
     public let origin: String
     /// RFC 9110 section 11.5.
     public let realm: String?
+    /// Of "serverTrust": `sha256//` and the base 64 of the SHA-256 of the certificate that the server showed, which
+    /// ``TaskAnswer/trust(certificate:)`` accepts. Nil where it is not known.
+    public let certificate: String?
   }
 
   init?(_ wire: WireQuestion?, _ receipt: Receipt) {
@@ -47,7 +50,7 @@ public struct TaskQuestion: Hashable, Sendable {
       kind = .challenge(
         Challenge(
           method: wire.method ?? "unknown", isProxy: wire.isProxy ?? false, origin: wire.origin ?? "",
-          realm: wire.realm))
+          realm: wire.realm, certificate: wire.certificate))
     case "freshRequest": kind = .freshRequest(status: wire.status ?? 0)
     case "delayedRequest": kind = .delayedRequest
     default: kind = .other(wire.kind)
@@ -122,6 +125,9 @@ public enum TaskAnswer: Hashable, Sendable {
   case credential(Credential)
   /// To a challenge of TLS: an authority to trust, a certificate of ours.
   case tls(TLSOptions)
+  /// To a challenge by "serverTrust": the server is the right one if it shows this certificate, whoever signed it. For
+  /// the place that asks and the task alone; another certificate is asked about anew.
+  case trust(certificate: String)
   /// Go on with this URL (nil: the same) and these headers, set over those that the request has. To another origin
   /// none of the secret headers go along that the request had.
   case request(URL? = nil, headers: [Header] = [])
@@ -144,6 +150,10 @@ public enum TaskAnswer: Hashable, Sendable {
     case .tls(let options):
       var parameters = make("tls")
       parameters.tls = try options.wire()
+      return parameters
+    case .trust(let certificate):
+      var parameters = make("trust")
+      parameters.certificate = certificate
       return parameters
     case .request(let url, let headers):
       var parameters = make("request")

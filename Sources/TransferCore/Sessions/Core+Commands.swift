@@ -500,7 +500,7 @@ extension Command {
     case .resume(let ids), .suspend(let ids), .cancel(let ids, _), .remove(let ids): ids
     case .update(let id, _), .answer(let id, _, _): [id]
     case .invalidateSession(let session, cancel: true): core.taskIDs(of: session)
-    case .foreground(.follow(let id, _)), .foreground(.authorize(let id, _, _)), .foreground(.keepResponse(let id, _)):
+    case .foreground(.follow(let id, _)), .foreground(.authorize(let id, _)), .foreground(.keepResponse(let id, _)):
       [id]
     case .app(.forceQuit(let app)): core.sessionIDs(of: app).flatMap { core.taskIDs(of: $0) }
     case .enqueue(let session, let drafts): drafts.compactMap { core.owner(ofKey: $0.key, in: session) }

@@ -14,7 +14,7 @@ package enum ForegroundCommand: Hashable, Sendable {
   /// The answer to ``ForegroundEffect/askRedirect(_:_:_:)``: the request to go on with.
   case follow(TaskID, TransferRequest)
   /// An answer to ``ForegroundEffect/askCredential(_:_:_:)``.
-  case authorize(TaskID, user: String, password: Secret)
+  case authorize(TaskID, Answer)
   /// The other answer to both: the response that was asked about is the result, `held` bytes of its body are in the
   /// part file. Nil: there is none, and the task fails; or it asks for a credential and did not come to its end, so
   /// that it is asked for again, and what comes then is the result.
@@ -51,8 +51,8 @@ extension Core {
     case .follow(let id, let request):
       if let work = deciding(id), work.challenge == nil { follow(request, id, work, now) }
       effects.append(.reply(token, .done))
-    case .authorize(let id, let user, let password):
-      authorize(id, user: user, password: password)
+    case .authorize(let id, let answer):
+      authorize(id, answer, now)
       effects.append(.reply(token, .done))
     case .keepResponse(let id, let held):
       keepResponse(id, held: held, now)
@@ -107,9 +107,14 @@ extension Core {
     hop(id, work, request)
   }
 
-  private mutating func keepResponse(_ id: TaskID, held: Int64?, _ now: ClockReading) {
+  mutating func keepResponse(_ id: TaskID, held: Int64?, _ now: ClockReading) {
     guard let work = deciding(id), let kind = tasks[id]?.entry.kind, let request = work.request else { return }
     guard let head = work.head else {
+      if let challenge = work.challenge?.challenge,
+        acceptVouched(challenge, of: id) || goWithoutIdentity(challenge, of: id)
+      {
+        return hop(id, work, request, isRedirect: false)
+      }
       leaveWireAfterEnd(id)
       if let failure = work.challenge?.failure { finish(id, .failed(failure), now) }
       return

@@ -36,7 +36,7 @@ extension Core {
   /// What an attempt at this request may show: credentials go only to the place that they were given for.
   func attemptAccess(
     _ held: TaskDetails, _ request: TransferRequest, _ session: SessionRecord
-  ) -> (credential: TransferCredential?, proxyCredential: TransferCredential?, tls: TLSSettings) {
+  ) -> AttemptAccess {
     let origin = Origin(url: request.url)
     let access = held.progress.access
     let credential = access?.credential.flatMap { $0.origin == origin?.description ? $0 : nil }
@@ -45,7 +45,9 @@ extension Core {
     let made = (session.network.tls ?? TLSSettings()).overridden(by: held.plan.tls)
     let answered = origin == Origin(url: held.request.url) ? access?.tls : access?.tls?.withoutIdentity
     let tls = (origin == Origin(url: held.plan.request.url) ? made : made.withoutIdentity).overridden(by: answered)
-    return (credential, proxyCredential, tls)
+    return AttemptAccess(
+      credential: credential, proxyCredential: proxyCredential, tls: settings(in: origin, access, tls),
+      trust: trust(in: origin, access, tls))
   }
 
   // MARK: Asking
@@ -89,7 +91,8 @@ extension Core {
   /// The attempt failed before there was an answer, in a way that the app may know a remedy for.
   mutating func ask(about failure: TransferFailure, of id: TaskID, _ work: ActiveTask, _ now: ClockReading) -> Bool {
     guard mayBeginAgain(id, work), let held = details[id],
-      let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }), askRule(held, session) == .always,
+      let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record }),
+      mayAsk(about: failure, held, session),
       let challenge = challenge(about: failure, of: id, work, held, session)
     else { return false }
     ask(.challenge(challenge), failure, of: id, now)
@@ -109,9 +112,14 @@ extension Core {
       challenge.previousFailures = countRefusal(id, wasShown, isProxy: true)
     case .clientCertificateRequired, .clientCertificateRejected:
       challenge.method = .clientCertificate
-      challenge.previousFailures = countRefusal(id, held.progress.access?.tls != nil, isProxy: false)
+      let place = held.progress.access?.identities.first { $0.origin == origin.description }
+      // It was refused one already, and insists: there is nothing new to ask.
+      if let place, place.identity == nil { return nil }
+      let wasShown = held.progress.access?.tls != nil || place != nil
+      challenge.previousFailures = countRefusal(id, wasShown, isProxy: false)
     case .certificateUntrusted:
       challenge.method = .serverTrust
+      challenge.server = work.shown
       challenge.previousFailures = countRefusal(id, held.progress.access?.tls != nil, isProxy: false)
     default: return nil
     }
@@ -140,11 +148,19 @@ extension Core {
     return true
   }
 
-  /// The client gave what was asked for: the same hop once more.
-  mutating func authorize(_ id: TaskID, user: String, password: Secret) {
+  /// The client gave what was asked for: the same hop once more. What is no answer to the question is the default.
+  mutating func authorize(_ id: TaskID, _ answer: Answer, _ now: ClockReading) {
     guard var work = deciding(id), let request = work.request, let pending = work.challenge else { return }
-    work.answered = pending.challenge
-    keep(user, password, for: pending.challenge, of: id)
+    let challenge = pending.challenge
+    switch answer {
+    case .credential(let user, let password) where challenge.takesPassword:
+      work.answered = challenge
+      keep(user, password, for: challenge, of: id)
+    case .trust(let certificate) where certificate == challenge.server?.certificate: accept(challenge, of: id)
+    case .tls(let settings) where challenge.method == .clientCertificate && settings.identity != nil:
+      show(settings.identity, to: challenge, of: id)
+    case .credential, .trust, .tls, .request, .proceed, .cancel: return keepResponse(id, held: nil, now)
+    }
     hop(id, work, request, isRedirect: false)
   }
 
@@ -259,8 +275,16 @@ extension Core {
     case .credential(let user, let password):
       guard case .challenge(let challenge) = question else { return }
       keep(user, password, for: challenge, of: id)
-    case .tls(let settings):
-      changeAccess(id) { $0.tls = ($0.tls ?? TLSSettings()).overridden(by: settings) }
+    case .tls(var settings):
+      // Who wants a certificate is shown one, and nobody else.
+      if case .challenge(let challenge) = question, challenge.method == .clientCertificate, settings.identity != nil {
+        show(settings.identity, to: challenge, of: id)
+        settings = settings.withoutIdentity
+      }
+      if !settings.isEmpty { changeAccess(id) { $0.tls = ($0.tls ?? TLSSettings()).overridden(by: settings) } }
+    case .trust:
+      guard case .challenge(let challenge) = question else { return }
+      accept(challenge, of: id)
     case .request(let change):
       let request = change.applied(to: held.request)
       let staysInPlace = Origin(url: request.url) == Origin(url: held.request.url)
@@ -275,7 +299,7 @@ extension Core {
     goOn(id, now)
   }
 
-  private mutating func changeAccess(_ id: TaskID, _ change: (inout TaskAccess) -> Void) {
+  mutating func changeAccess(_ id: TaskID, _ change: (inout TaskAccess) -> Void) {
     var access = details[id]?.progress.access ?? TaskAccess()
     change(&access)
     access.declines = false
@@ -291,7 +315,8 @@ extension Core {
       case .freshRequest: held.plan.statusRule == .any
       case .challenge(let challenge):
         switch challenge.method {
-        case .clientCertificate, .serverTrust: false
+        case .serverTrust: acceptVouched(challenge, of: id)
+        case .clientCertificate: goWithoutIdentity(challenge, of: id)
         // A proxy that refused a tunnel gave no answer that could be delivered.
         case .basic, .digest, .bearer, .negotiate, .ntlm, .unknown:
           held.plan.statusRule == .any && !(challenge.isProxy && challenge.method == .unknown)
@@ -304,7 +329,8 @@ extension Core {
           .credentialsRequired, .permanent, detail: "The server wants credentials, and none were given.")
       return finish(id, .failed(failure), now)
     }
-    if question != .delayedRequest { declineChallenges(id) }
+    // Who takes the default for one server has said nothing about the next.
+    if question != .delayedRequest, !question.isAboutTLS { declineChallenges(id) }
     goOn(id, now)
   }
 
@@ -335,9 +361,20 @@ extension Question {
       if challenge.takesPassword { return nil }
       return "The server asks by \(challenge.method.rawValue), which no user and password answer here."
     case (.challenge, .tls): return nil
+    case (.challenge(let challenge), .trust(let certificate)):
+      guard challenge.method == .serverTrust else { return "What is asked is not whether a server is the right one." }
+      if challenge.server?.certificate == certificate { return nil }
+      return "The server showed another certificate than the one that is accepted; its question tells which."
     case (.freshRequest, _), (.delayedRequest, _):
       return "What is asked is a request, not a credential: continue, give another one, or cancel."
     }
+  }
+}
+
+extension Question {
+  var isAboutTLS: Bool {
+    guard case .challenge(let challenge) = self else { return false }
+    return challenge.method == .serverTrust || challenge.method == .clientCertificate
   }
 }
 
@@ -368,7 +405,7 @@ extension NetworkSettings {
 extension TaskDraft {
   /// What it was given from the start.
   func access(_ network: NetworkSettings) -> TaskAccess? {
-    var access = TaskAccess()
+    var access = TaskAccess(accepted: accepted)
     if let user { access.credential = TransferCredential(user: user, password: password ?? Secret(""), origin: origin) }
     if let proxyUser {
       let proxy = network.proxyOrigin(for: Origin(url: request.url)?.scheme ?? "")

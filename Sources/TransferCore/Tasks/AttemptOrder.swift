@@ -27,13 +27,14 @@ package struct AttemptOrder: Hashable, Sendable {
   package var credential: TransferCredential?
   package var proxyCredential: TransferCredential?
   package var tls: TLSSettings
+  package var trust: ServerTrust
 
   package init(
     attempt: AttemptID, task: TaskID, request: TransferRequest, network: NetworkSettings, body: RequestBody,
     sink: ResponseSink, judgement: JudgementContext, noProgressTimeout: Duration, needsFreshConnection: Bool,
     keepsResumePoint: Bool = false, decodesContent: Bool = false, keepsAskedBody: Bool = false,
     tellsInterim: Bool = false, credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil,
-    tls: TLSSettings = TLSSettings()
+    tls: TLSSettings = TLSSettings(), trust: ServerTrust = .vouched
   ) {
     self.attempt = attempt
     self.task = task
@@ -51,6 +52,7 @@ package struct AttemptOrder: Hashable, Sendable {
     self.credential = credential
     self.proxyCredential = proxyCredential
     self.tls = tls
+    self.trust = trust
   }
 
   /// What is offered, and undone, where ``decodesContent`` is set and the request names no encodings itself.
@@ -155,6 +157,8 @@ package enum AttemptEnd: Hashable, Sendable {
   /// The verdict was one that discards the body (`alreadyComplete`, `restart`, `retryLater`, `ask`, `reject`).
   case discarded
   case failed(TransferFailure)
+  /// The server was turned away in the TLS handshake, by its certificates.
+  indirect case untrusted(TransferFailure, ShownServer)
 }
 
 package struct TransferSummary: Hashable, Sendable {

@@ -162,7 +162,7 @@ extension Core {
       noProgressTimeout: held.plan.requestTimeout, needsFreshConnection: !request.isIdempotent,
       keepsResumePoint: held.plan.kind == .download && held.plan.request.method == "GET",
       decodesContent: decodes, keepsAskedBody: isForeground, tellsInterim: isForeground, credential: access.credential,
-      proxyCredential: access.proxyCredential, tls: access.tls)
+      proxyCredential: access.proxyCredential, tls: access.tls, trust: access.trust)
     effects.append(.begin(order, afterCommit: mustBeOnRecord))
     if work.isPaused { effects.append(.foreground(.pause(attempt))) }
   }
@@ -378,6 +378,10 @@ extension Core {
       }
       if ask(about: failure, of: id, work, now) { return }
       settle(failure, of: id, work, cell, requestWasSent, now)
+    case .untrusted(let failure, let server):
+      active[id]?.shown = server
+      if goesOnVouched(id, work, server) { return }
+      self.end(attempt, .failed(failure), requestWasSent, now)
     }
   }
 
@@ -496,6 +500,7 @@ extension Core {
     next.hops += isRedirect ? 1 : 0
     next.cameByRedirect = isRedirect
     next.challenge = nil
+    next.shown = nil
     next.verdict = nil
     next.head = nil
     next.awaitsFirstByte = false

@@ -28,13 +28,19 @@ package struct Challenge: Hashable, Sendable {
   package var realm: String?
   /// Answers in a row that were refused.
   package var previousFailures: Int
+  /// Of ``Method/serverTrust``: what the server showed; nil where that is not known (a proxy that speaks TLS itself).
+  package var server: ShownServer?
 
-  package init(method: Method, isProxy: Bool = false, origin: String, realm: String? = nil, previousFailures: Int = 0) {
+  package init(
+    method: Method, isProxy: Bool = false, origin: String, realm: String? = nil, previousFailures: Int = 0,
+    server: ShownServer? = nil
+  ) {
     self.method = method
     self.isProxy = isProxy
     self.origin = origin
     self.realm = realm
     self.previousFailures = previousFailures
+    self.server = server
   }
 
   /// A user and a password answer it.
@@ -53,6 +59,8 @@ package enum Answer: Hashable, Sendable {
   case credential(user: String, password: Secret)
   /// Other settings of TLS for this task: a certificate of ours, an authority to trust, a key to expect.
   case tls(TLSSettings)
+  /// The certificate that the server showed (``ShownServer/certificate``) is the right one for the place that asks.
+  case trust(certificate: String)
   /// Another URL or other headers for the same thing.
   case request(RequestChange)
   /// As if nobody could be asked; a delayed request goes out as it is.
@@ -141,10 +149,15 @@ package struct TaskAccess: Hashable, Sendable {
   package var tls: TLSSettings?
   /// Answers in a row that were refused.
   package var failures: Int
+  /// One a place at most, the newest last.
+  package var accepted: [AcceptedCertificate]
+  /// What a place that asked is shown; one a place at most, the newest last.
+  package var identities: [PlacedIdentity]
 
   package init(
     credential: TransferCredential? = nil, proxyCredential: TransferCredential? = nil, declines: Bool = false,
-    replacement: TransferRequest? = nil, tls: TLSSettings? = nil, failures: Int = 0
+    replacement: TransferRequest? = nil, tls: TLSSettings? = nil, failures: Int = 0,
+    accepted: [AcceptedCertificate] = [], identities: [PlacedIdentity] = []
   ) {
     self.credential = credential
     self.proxyCredential = proxyCredential
@@ -152,7 +165,22 @@ package struct TaskAccess: Hashable, Sendable {
     self.replacement = replacement
     self.tls = tls
     self.failures = failures
+    self.accepted = accepted
+    self.identities = identities
   }
 
   package var isEmpty: Bool { self == TaskAccess() }
+}
+
+/// A certificate of ours for one place.
+package struct PlacedIdentity: Hashable, Sendable {
+  /// Scheme, host and port, as ``Origin`` writes them.
+  package var origin: String
+  /// Nil: the place was refused one, and is not asked about again.
+  package var identity: ClientIdentity?
+
+  package init(origin: String, identity: ClientIdentity?) {
+    self.origin = origin
+    self.identity = identity
+  }
 }

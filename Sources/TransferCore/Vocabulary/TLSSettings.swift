@@ -22,10 +22,18 @@ package struct TLSSettings: Hashable, Sendable {
   /// Absolute path of its key in PEM; nil: it stands in the certificate's file.
   package var keyFile: String?
   package var keyPassword: Secret?
+  /// The app is asked about each server before anything is sent to it, also where the authorities vouch for it.
+  package var asksAboutServers: Bool
+  /// The app is asked where a server only wishes for a certificate of ours, too: many go on without one, and answer
+  /// with a refusal.
+  package var asksForCertificate: Bool
+  /// Whatever vouches for it, a server of these domains has one of their keys.
+  package var pinnedDomains: [PinnedDomain]
 
   package init(
     minimum: Version? = nil, maximum: Version? = nil, authorityFile: String? = nil, pinnedKeys: [String] = [],
-    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: Secret? = nil
+    certificateFile: String? = nil, keyFile: String? = nil, keyPassword: Secret? = nil, asksAboutServers: Bool = false,
+    asksForCertificate: Bool = false, pinnedDomains: [PinnedDomain] = []
   ) {
     self.minimum = minimum
     self.maximum = maximum
@@ -34,6 +42,9 @@ package struct TLSSettings: Hashable, Sendable {
     self.certificateFile = certificateFile
     self.keyFile = keyFile
     self.keyPassword = keyPassword
+    self.asksAboutServers = asksAboutServers
+    self.asksForCertificate = asksForCertificate
+    self.pinnedDomains = pinnedDomains
   }
 
   package var isEmpty: Bool { self == TLSSettings() }
@@ -44,6 +55,10 @@ package struct TLSSettings: Hashable, Sendable {
     var merged = self
     merged.minimum = other.minimum ?? minimum
     merged.maximum = other.maximum ?? maximum
+    merged.asksAboutServers = other.asksAboutServers || asksAboutServers
+    merged.asksForCertificate = other.asksForCertificate || asksForCertificate
+    // Added: nobody can take a pin away by naming another domain.
+    merged.pinnedDomains += other.pinnedDomains
     merged.authorityFile = other.authorityFile ?? authorityFile
     if !other.pinnedKeys.isEmpty { merged.pinnedKeys = other.pinnedKeys }
     if other.certificateFile != nil {
@@ -54,12 +69,71 @@ package struct TLSSettings: Hashable, Sendable {
     return merged
   }
 
+  /// What proves who we are.
+  package var identity: ClientIdentity? {
+    certificateFile.map { ClientIdentity(certificateFile: $0, keyFile: keyFile, keyPassword: keyPassword) }
+  }
+
+  package func with(_ identity: ClientIdentity?) -> TLSSettings {
+    var known = self
+    known.certificateFile = identity?.certificateFile
+    known.keyFile = identity?.keyFile
+    known.keyPassword = identity?.keyPassword
+    return known
+  }
+
+  /// For one host: the keys of its domain, of which those stay that were expected anyway. Where none is left, no key is
+  /// the right one.
+  func pinned(to host: String) -> TLSSettings {
+    var settings = self
+    settings.pinnedDomains = []
+    for domain in pinnedDomains where domain.covers(host) {
+      let expected = settings.pinnedKeys
+      settings.pinnedKeys = expected.isEmpty ? domain.keys : domain.keys.filter(expected.contains)
+      if settings.pinnedKeys.isEmpty { settings.pinnedKeys = [PinnedDomain.noKey] }
+    }
+    return settings
+  }
+
   /// Without what proves who we are, which another origin is not shown.
-  package var withoutIdentity: TLSSettings {
-    var stranger = self
-    stranger.certificateFile = nil
-    stranger.keyFile = nil
-    stranger.keyPassword = nil
-    return stranger
+  package var withoutIdentity: TLSSettings { with(nil) }
+}
+
+/// A certificate of ours, and its key.
+package struct ClientIdentity: Hashable, Sendable {
+  /// As ``TLSSettings/certificateFile``.
+  package var certificateFile: String
+  package var keyFile: String?
+  package var keyPassword: Secret?
+
+  package init(certificateFile: String, keyFile: String? = nil, keyPassword: Secret? = nil) {
+    self.certificateFile = certificateFile
+    self.keyFile = keyFile
+    self.keyPassword = keyPassword
+  }
+}
+
+/// Whose servers have known keys.
+package struct PinnedDomain: Hashable, Sendable {
+  /// A name, without a dot at its end.
+  package var domain: String
+  package var includesSubdomains: Bool
+  /// As ``TLSSettings/pinnedKeys``; none: no server is the right one.
+  package var keys: [String]
+
+  package init(domain: String, includesSubdomains: Bool, keys: [String]) {
+    self.domain = domain
+    self.includesSubdomains = includesSubdomains
+    self.keys = keys
+  }
+
+  /// The SHA-256 of nothing that can be found.
+  static let noKey = "sha256//" + String(repeating: "A", count: 43) + "="
+
+  package func covers(_ host: String) -> Bool {
+    var name = host.asciiLowercased
+    if name.hasSuffix(".") { name.removeLast() }
+    let domain = domain.asciiLowercased
+    return name == domain || includesSubdomains && name.hasSuffix(".\(domain)")
   }
 }

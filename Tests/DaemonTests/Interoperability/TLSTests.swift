@@ -54,6 +54,43 @@ struct TLSTests {
     #expect(try scene.bytes("result") == QuestionCases.content.allBytes)
   }
 
+  @Test func aServerThatNobodyTrustsIsAcceptedByItsCertificate() throws {
+    let site = try Site()
+    let scene = try Scene(answersChallenges: true)
+    let id = try scene.get(site.url)
+    let question = try QuestionCases.asking(scene, id)
+    let shown = try #require(question.certificate)
+    let pin = try site.files.pin
+    #expect(question.isVouched == false && question.key == pin)
+    #expect(question.certificates?.isEmpty == false)
+    let other = "sha256//" + String(repeating: "A", count: 43) + "="
+    for wrong in [other, "sha256//x", nil] {
+      #expect(throws: (any Error).self) {
+        try QuestionCases.answer(scene, id, "trust") { $0.certificate = wrong }
+      }
+    }
+    #expect(try site.accesses().isEmpty)
+    try QuestionCases.answer(scene, id, "trust") { $0.certificate = shown }
+    let task = try scene.ended(id)
+    #expect(task.state == "succeeded", "\(Scene.text(task))")
+    // It was this task's.
+    _ = try QuestionCases.asking(scene, try scene.get(site.url, to: "again"))
+    #expect(try site.accesses().count == 1)
+  }
+
+  @Test(arguments: [true, false]) func aPinnedDomainHasItsKeyOrNothingIsSent(isRight: Bool) throws {
+    let site = try Site()
+    let pin = isRight ? try site.files.pin : "sha256//" + String(repeating: "A", count: 43) + "="
+    let scene = try Scene(
+      network: WireNetwork(
+        tls: WireTLS(
+          authorityFile: try site.files.authority, pinnedDomains: [WirePinnedDomain(domain: "localhost", keys: [pin])]))
+    )
+    let task = try scene.ended(try scene.get(site.url))
+    #expect(task.error?.code == (isRight ? nil : "pinnedKeyMismatch"), "\(Scene.text(task))")
+    #expect(try site.accesses().count == (isRight ? 1 : 0))
+  }
+
   private static func folder(_ scene: Scene) throws -> String {
     let folder = scene.path("stranger")
     try Files.makePrivateDirectory(folder)
