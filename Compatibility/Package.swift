@@ -19,6 +19,7 @@ let package = Package(
     .executableTarget(name: "UpdateFeed", dependencies: ferry),
     .executableTarget(name: "PhotoUploader", dependencies: ferry),
     .executableTarget(name: "MapPacks", dependencies: life),
+    .executableTarget(name: "HomeServer", dependencies: ferry),
     .target(name: "Catalogue", dependencies: ferry),
     .testTarget(name: "CatalogueTests", dependencies: ["Catalogue"] + ferry),
     .testTarget(
@@ -26,6 +27,7 @@ let package = Package(
       dependencies: [
         .product(name: "LoopbackServer", package: "ferry"), "PodcastDownloads", "bgtool", "DocumentFetcher",
         "MediaSync", "FeedReader", "UpdateFeed", "PhotoUploader", "MapPacks",
+        "HomeServer",
       ]),
   ],
   swiftLanguageModes: [.v6]

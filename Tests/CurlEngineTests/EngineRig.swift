@@ -137,7 +137,10 @@ struct Outcome {
   }
 
   var failure: TransferFailure? {
-    if case .failed(let failure)? = end { failure } else { nil }
+    switch end {
+    case .failed(let failure), .untrusted(let failure, _): failure
+    default: nil
+    }
   }
   var summary: TransferSummary? {
     if case .complete(let summary)? = end { summary } else { nil }

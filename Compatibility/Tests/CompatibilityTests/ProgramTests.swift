@@ -145,4 +145,21 @@ import Testing
       }
     }
   }
+
+  @Test func aCertificateThatCameWithTheApp() async throws {
+    try await withDesk { desk in
+      try Data(count: 3000).write(to: desk.home.appendingPathComponent("hours.json"))
+      let own = try SignedServer(desk, "own")
+      defer { own.stop() }
+      let strange = try SignedServer(desk, "strange")
+      defer { strange.stop() }
+      let lines = try await desk.run(
+        "HomeServer", own.certificate, own.url("hours.json"), strange.url("hours.json?strange"))
+      #expect(
+        lines == [
+          "hours.json: 3000 bytes", "hours.json: error -999", "hours.json: downloaded 3000 bytes",
+          "hours.json: error -999",
+        ])
+    }
+  }
 }
