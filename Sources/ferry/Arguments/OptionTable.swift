@@ -14,7 +14,7 @@ enum OptionName: String, CaseIterable, Hashable, Sendable {
   case cacert, cert, key
   case pinnedKey = "pinned-key"
   case tlsMin = "tls-min"
-  case ask, url, proceed, cancel
+  case ask, url, trust, proceed, cancel
   case all, unfinished, json, lines, help
   case exec
   case taskIdentifier = "task-identifier"

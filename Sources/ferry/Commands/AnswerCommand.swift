@@ -17,14 +17,18 @@ enum AnswerCommand {
         help: "go on with this header in place of the request's own of that name"),
       OptionRow(
         name: .secretHeader, value: "\"NAME: VALUE\"", isRepeatable: true, help: "the same, and never show it"),
+      OptionRow(
+        name: .trust, value: "sha256//BASE64",
+        help: "the server is the right one if it shows this certificate, whoever signed it; for this task and server "
+          + "alone"),
     ] + AccessValues.tlsOptions + [
       OptionRow(name: .proceed, help: "go on without an answer, as if nobody could be asked"),
       OptionRow(name: .cancel, help: "give the task up"),
       .json,
     ],
     notes: [
-      "`ferry why ID` tells what is asked. One kind of answer at a time: a user, a request (--url, --header), TLS "
-        + "settings, --proceed or --cancel. Nothing that was fetched is lost meanwhile.",
+      "`ferry why ID` tells what is asked. One kind of answer at a time: a user, a request (--url, --header), "
+        + "--trust, TLS settings, --proceed or --cancel. Nothing that was fetched is lost meanwhile.",
       "With --json: {\"ids\": [ID], \"unknown\": []}.",
     ],
     run: run)
@@ -46,17 +50,19 @@ enum AnswerCommand {
     let tls = try AccessValues.tls(arguments)
     let kinds: [(isGiven: Bool, word: String)] = [
       (arguments.has(.user), "credential"), (arguments.has(.url) || !headers.all.isEmpty, "request"),
-      (tls != nil, "tls"), (arguments.has(.proceed), "proceed"), (arguments.has(.cancel), "cancel"),
+      (arguments.has(.trust), "trust"), (tls != nil, "tls"),
+      (arguments.has(.proceed), "proceed"), (arguments.has(.cancel), "cancel"),
     ]
     let given = kinds.filter(\.isGiven)
     guard let word = given.first?.word, given.count == 1 else {
       throw .usage(
         given.isEmpty
-          ? "answer needs an answer: --user, --url or --header, TLS settings, --proceed or --cancel."
+          ? "answer needs an answer: --user, --url or --header, --trust, TLS settings, --proceed or --cancel."
           : "answer takes one kind of answer at a time, not \(given.map(\.word).joined(separator: " and ")).")
     }
     var parameters = TaskAnswerParameters(id: id, answer: word)
     parameters.credential = try AccessValues.credential(arguments.value(.user), .user, file: "FERRY_PASSWORD_FILE")
+    parameters.certificate = arguments.value(.trust)
     parameters.tls = tls
     if let text = arguments.value(.url) { parameters.url = try ArgumentValue.url(text) }
     parameters.headers = headers.all.isEmpty ? nil : headers.all

@@ -7,9 +7,14 @@ extension TaskText {
     return "Task \(task.id) \(reason); \(remedy(task)) goes on."
   }
 
-  /// The command that answers; the daemon takes the others too.
+  /// The command that answers; the daemon takes the others too. Whether a certificate is the right one only a person
+  /// can tell, who has its fingerprint from elsewhere.
   static func remedy(_ task: TaskSnapshot) -> String {
     let question = task.question
+    if question?.method == "serverTrust", let certificate = question?.certificate {
+      return "`ferry answer \(task.id) --cacert FILE`, or, if that is its certificate, "
+        + "`ferry answer \(task.id) --trust \(TerminalText.escaped(certificate))`"
+    }
     let option =
       switch (question?.kind, question?.method) {
       case ("freshRequest", _): "--url URL"

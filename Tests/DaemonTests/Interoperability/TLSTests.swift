@@ -78,6 +78,28 @@ struct TLSTests {
     #expect(try site.accesses().count == 1)
   }
 
+  /// A person compares what is shown, and says so at the terminal.
+  @Test func aPersonAcceptsAServersCertificate() throws {
+    let site = try Site()
+    let home = try CommandHome()
+    let fetching = try home.start(["get", "--ask", site.url])
+    try eventually("the task is there", is: { try home.run("show", "1").code == 0 })
+    try home.waitForTask(1, "a question") { $0.state == "asking" }
+    let why = try home.run("why", "1")
+    let shown = String(try #require(why.output.firstMatch(of: /--trust (sha256\/\/[^`]+)`/)).output.1)
+    #expect(why.output.contains("`ferry answer 1 --cacert FILE`"), "\(why)")
+    for wrong in ["", "sha256//x", "sha256//" + String(repeating: "A", count: 43) + "="] {
+      let refused = try home.run("answer", "1", "--trust", wrong)
+      #expect(refused.code != 0 && !refused.error.isEmpty, "\(refused)")
+    }
+    #expect(try home.run("answer", "1", "--trust", shown, "--proceed").code == 2)
+    #expect(try site.accesses().isEmpty)
+    #expect(try home.run("answer", "1", "--trust", shown).code == 0)
+    let fetched = try fetching.finish()
+    #expect(fetched.code == 0, "\(fetched)")
+    #expect(try site.accesses().count == 1)
+  }
+
   @Test(arguments: [true, false]) func aPinnedDomainHasItsKeyOrNothingIsSent(isRight: Bool) throws {
     let site = try Site()
     let pin = isRight ? try site.files.pin : "sha256//" + String(repeating: "A", count: 43) + "="
