@@ -1,6 +1,7 @@
 import CurlEngine
 import Foundation
 import Glibc
+import LoopbackServer
 import Testing
 import TransferCore
 
@@ -109,8 +110,8 @@ extension EngineTests {
 
     @Test func aRefusedConnectionIsTransient() throws {
       let rig = try EngineRig()
-      let outcome = withExtendedLifetime(try UnboundPort()) { free in
-        rig.run(rig.order("http://127.0.0.1:\(free.port)/"), part: rig.part())
+      let outcome = withExtendedLifetime(try ReservedPort()) { free in
+        rig.run(rig.order("http://127.0.0.1:\(free.number)/"), part: rig.part())
       }
       #expect(outcome.failure?.code == .connectionRefused)
       #expect(outcome.failure?.retryability == .transient)
@@ -219,28 +220,4 @@ extension EngineTests {
       }
     }
   }
-}
-
-/// A port that is bound but does not listen: connections to it are refused, and nobody else gets it.
-final class UnboundPort: Sendable {
-  let port: UInt16
-  private let descriptor: Int32
-
-  init() throws {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    unsafe withUnsafeMutablePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        precondition(unsafe bind(descriptor, $0, length) == 0)
-        precondition(unsafe getsockname(descriptor, $0, &length) == 0)
-      }
-    }
-    self.descriptor = descriptor
-    port = UInt16(bigEndian: address.sin_port)
-  }
-
-  deinit { close(descriptor) }
 }

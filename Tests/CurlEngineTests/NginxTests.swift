@@ -1,6 +1,7 @@
 import CurlEngine
 import Foundation
 import Glibc
+import LoopbackServer
 import Testing
 import TransferCore
 
@@ -11,12 +12,14 @@ final class Nginx {
   }
 
   let folder: URL
-  let port: UInt16
+  private let reserved: ReservedPort
+  var port: UInt16 { reserved.number }
   private let process = Process()
   var url: String { "https://localhost:\(port)" }
   var authority: String { folder.appendingPathComponent("ca.pem").path }
 
   init(files: [String: [UInt8]]) throws {
+    reserved = try ReservedPort()
     folder = FileManager.default.temporaryDirectory.appendingPathComponent("ferry-nginx-\(UUID().uuidString)")
     let root = folder.appendingPathComponent("root")
     try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
@@ -24,9 +27,6 @@ final class Nginx {
     for path in [folder.path, root.path] { unsafe chmod(path, 0o755) }
     for (name, bytes) in files { try Data(bytes).write(to: root.appendingPathComponent(name)) }
     try Self.makeCertificates(folder)
-    // The kernel chooses; the socket goes on being bound until nginx has taken the port over.
-    let free = try UnboundPort()
-    port = free.port
     try configuration.write(to: folder.appendingPathComponent("nginx.conf"), atomically: true, encoding: .utf8)
     process.executableURL = URL(fileURLWithPath: Self.path ?? "")
     process.arguments = ["-p", folder.path, "-c", folder.appendingPathComponent("nginx.conf").path]
