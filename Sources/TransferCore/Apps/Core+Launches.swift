@@ -262,7 +262,7 @@ extension Core {
   private mutating func passDeadline(_ id: String, _ now: ClockReading) {
     guard let current = apps[id]?.current, let deadline = current.deadline, deadline <= now.boot else { return }
     switch current.phase {
-    case .searching: giveUpSearch(id, current, now)
+    case .searching: if current.wasSoughtAgain { giveUpSearch(id, current, now) } else { seekAgain(id, current) }
     case .starting: apps.update(id) { $0.current?.deadline = nil }
     case .running: endGrant(id, current, now)
     case .ending:
@@ -368,6 +368,17 @@ extension Core {
       cell.current?.phase = .running
       cell.current?.deadline = grantEnd
     }
+  }
+
+  /// The daemon may have died while the process was in the midst of execve(2): it has no environment then to be known
+  /// by, and a second process must not join it.
+  private mutating func seekAgain(_ id: String, _ current: ActiveLaunch) {
+    apps.update(id) { cell in
+      cell.current?.wasSoughtAgain = true
+      cell.current?.deadline = nil
+    }
+    let processID = apps[id]?.launches.last { $0.number == current.number }?.processID
+    effects.append(.app(.find(app: id, launch: current.number, processID: processID)))
   }
 
   private mutating func giveUpSearch(_ id: String, _ current: ActiveLaunch, _ now: ClockReading) {
