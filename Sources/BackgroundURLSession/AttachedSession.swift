@@ -128,7 +128,8 @@
       guard let old else { return }
       do {
         let opened = try line.call(openRequest(isNew: false), returning: SessionOpenResult.self)
-        guard opened.session == old else { return abandon(for: opened.session) }
+        // A daemon without its state may give the same id again, to a session that it did not know.
+        guard opened.session == old, !opened.isNew else { return abandon(for: opened.session) }
         for snapshot in try Self.unfinished(of: old, through: line) { _ = known(snapshot) }
         if state.withLock({ $0.isInvalidated }) {
           // Repeating it does no harm, and a session that ended meanwhile says so again.

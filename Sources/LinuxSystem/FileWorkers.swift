@@ -78,7 +78,9 @@ package final class FileWorkers {
   package func worker(for path: String, _ work: Work) -> Worker? {
     let key = Key(mount: filesystem(of: path)?.mountID ?? -1, work: work)
     if let worker = workers[key] { return worker }
-    guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else { return workers.values.first }
+    guard let worker = try? Worker(name: "files-\(key.mount)", limit: Self.backlog) else {
+      return workers.values.min { $0.backlog < $1.backlog }
+    }
     workers[key] = worker
     return worker
   }

@@ -244,6 +244,7 @@ extension Daemon {
       retryCommitAt = now.boot + .seconds(1)
       if !core.isStuck { log.write(.error, "The state cannot be stored: \(failure). New work is refused.") }
       effects += core.handle(.storeChanged(degraded: failure.message), at: now)
+      recordsRoom.double(!outcome.hasReserve)
       releaseHolds()
       return
     }
@@ -259,8 +260,10 @@ extension Daemon {
 
   /// The disk has room for the records and for what else may come, or for the records alone.
   private func noteReserve(isHeld: Bool, _ now: ClockReading, _ effects: inout [Effect]) {
-    // A batch that does not go in says so itself.
-    guard failedBatch == nil else { return }
+    // What is freed is the reserve's first: parts would take it as it comes, and new work be refused for as long.
+    recordsRoom.double(!isHeld)
+    // A batch that does not go in says so itself, also when it is tried again.
+    guard failedBatch == nil, !core.isStuck || !isCommitInFlight else { return }
     if isHeld, core.degraded != nil {
       log.write(.notice, "The state can be stored again.")
       effects += core.handle(.storeChanged(degraded: nil), at: now)

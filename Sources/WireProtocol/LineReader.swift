@@ -116,6 +116,10 @@ struct LineReader {
     guard Self.isPlainNumber(text), let value = Double(String(decoding: text, as: UTF8.self)), value.isFinite else {
       throw GaveUp()
     }
+    // What is too small for a Double is no zero to the general decoder.
+    guard value != 0 || !text.contains(where: { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) }) else {
+      throw GaveUp()
+    }
     return value
   }
 
@@ -189,7 +193,7 @@ struct LineReader {
     }
   }
 
-  /// RFC 8259 section 6 without exponents.
+  /// RFC 8259 section 6 without a capital E.
   private static func isPlainNumber(_ text: ArraySlice<UInt8>) -> Bool {
     var rest = text
     if rest.first == UInt8(ascii: "-") { rest = rest.dropFirst() }

@@ -221,6 +221,21 @@ final class SmallFilesystem {
     #expect(try client.waitForEnd(of: later).state == "succeeded")
   }
 
+  /// Else parts take what is freed as it comes, and the reserve never has its room again.
+  @Test(.enabled(if: SmallFilesystem.isPossible, "needs the right to mount a small filesystem"))
+  func whatIsFreedIsTheReservesFirst() throws {
+    let small = try SmallFilesystem(kibibytes: 8 << 10)
+    let file = try Files.createPrivate(small.path + "/part")
+    try small.fill(leaving: 3 << 19)
+    let room = KeptRoom(bytes: 1 << 20)
+    #expect(room.admits(1 << 18, to: file.raw))
+    room.double(true)
+    #expect(!room.admits(1 << 18, to: file.raw))
+    #expect(room.bytes == 2 << 20)
+    room.double(false)
+    #expect(room.admits(1 << 18, to: file.raw))
+  }
+
   /// After a failed fsync(2) the kernel takes the lost pages for clean: a second call says that all is well. The bytes
   /// must be fetched again.
   @Test(arguments: ["worker.fsync:1:EIO", "part.fsync:1:EIO", "worker.fsync:1:ENOSPC"], [false, true])

@@ -97,12 +97,13 @@ import WireProtocol
     #expect(mirror.deliveries == DeliveryLedger())
   }
 
-  @Test func aDaemonThatLostItsStateStartsAfresh() {
+  /// Its sessions are counted from 1 again.
+  @Test(arguments: [1, 9] as [Int64]) func aDaemonThatLostItsStateStartsAfresh(session: Int64) {
     var mirror = Self.mirror()
     _ = mirror.apply(Self.delivery(1))
-    let isSame = mirror.opened(SessionOpenResult(session: 9, nextTaskNumber: 1, isNew: true))
+    let isSame = mirror.opened(SessionOpenResult(session: session, nextTaskNumber: 1, isNew: true))
     #expect(!isSame)
     #expect(mirror.tasks.isEmpty)
-    #expect(mirror.apply(Self.delivery(1, session: 9)) == [] || mirror.deliveries.inHand == [1])
+    #expect(mirror.apply(Self.delivery(1, session: session)) == [] || mirror.deliveries.inHand == [1])
   }
 }

@@ -17,6 +17,8 @@ import WireProtocol
       var dropsBeforeAcknowledging = false
       var holdsResults = false
       var network: WireNetwork?
+      var session: Int64 = 5
+      var isKnown = false
       var specifications: [WireTaskSpecification] = []
     }
     let state = Mutex(State())
@@ -24,11 +26,12 @@ import WireProtocol
     func handle(_ client: FakeDaemon.Client, _ id: Int64?, _ request: ClientRequest) {
       switch request {
       case .sessionOpen(let parameters):
-        let offers = state.withLock { state in
+        let (offers, session, isNew) = state.withLock { state in
           state.network = parameters.network
-          return state.deliveries
+          defer { state.isKnown = true }
+          return (state.deliveries, state.session, !state.isKnown)
         }
-        client.result(id, SessionOpenResult(session: 5, nextTaskNumber: 1, isNew: offers.isEmpty))
+        client.result(id, SessionOpenResult(session: session, nextTaskNumber: 1, isNew: isNew))
         for offer in offers { client.notify(.delivery(offer)) }
       case .taskEnqueue(let parameters):
         let (results, offers) = state.withLock { state in Self.enqueue(parameters, &state) }
@@ -168,6 +171,28 @@ import WireProtocol
     guard case .finished(let second) = await events.next() else { throw TimedOut() }
     #expect(second.receipt.id == 2)
     #expect(daemon.connections.count == 2)
+  }
+
+  /// The new session counts its deliveries from 1 too: an acknowledgement of the old one would be of other results.
+  @Test(arguments: [5, 6] as [Int64])
+  func aResultOfALostSessionAcknowledgesNothingOfTheNextOne(next: Int64) async throws {
+    defer { daemon.stop() }
+    let session = try await ferry.session("s")
+    _ = try await session.download(address)
+    var events = session.events.makeAsyncIterator()
+    guard case .finished(let result) = await events.next() else { throw TimedOut() }
+    book.state.withLock { state in
+      state = Book.State()
+      state.session = next
+    }
+    daemon.connections.last?.drop()
+    guard case .unavailable = await events.next() else { throw TimedOut() }
+    _ = try await session.download(address)
+    guard case .finished(let second) = await events.next() else { throw TimedOut() }
+    await #expect(throws: FerryError.self) { try await result.acknowledge() }
+    #expect(book.state.withLock { $0.deliveries.count } == 2)
+    try await second.acknowledge()
+    #expect(book.state.withLock { $0.deliveries.isEmpty })
   }
 
   @Test func oneRefusedTaskDoesNotKeepTheOthersOut() async throws {

@@ -74,6 +74,12 @@ private struct LaunchBench {
     bench.handle(.app(.exited(app: "app", launch: number, ending, output: "bye")))
   }
 
+  /// The second search finds no process either.
+  mutating func notFound() {
+    bench.handle(.app(.found(app: "app", launch: 1, processID: nil)))
+    pass(.zero)
+  }
+
   /// The launched process connects and attaches.
   mutating func attach(_ number: Int64, _ processID: Int32 = 200, peer: Int64 = 9) {
     let peer = PeerID(rawValue: peer)
@@ -378,9 +384,27 @@ private struct LaunchBench {
     world.bench.handle(.app(.found(app: "app", launch: 1, processID: nil)))
     #expect(world.orders().isEmpty)
     world.pass(.seconds(5))
+    #expect(world.apps() == [.find(app: "app", launch: 1, processID: nil)])
+    world.notFound()
     #expect(world.orders().map(\.number) == [1], "it is the same launch")
     world.pass(.seconds(600))
     #expect(world.orders().isEmpty)
+  }
+
+  /// The daemon died between the deed and its record, and its process was not to be told from others yet.
+  @Test func aProcessThatShowsLateIsNotJoinedByASecondOne() {
+    var world = LaunchBench()
+    let ids = world.download()
+    world.leave()
+    world.finish(ids[0])
+    world = restarted(world)
+    world.bench.handle(.app(.found(app: "app", launch: 1, processID: nil)))
+    world.pass(.seconds(5))
+    #expect(world.orders().isEmpty)
+    world.bench.handle(.app(.found(app: "app", launch: 1, processID: 200)))
+    world.pass(.seconds(10))
+    #expect(world.orders().isEmpty)
+    #expect(world.last?.processID == 200)
   }
 
   @Test func aProcessThatOutlivedTheDaemonIsFoundAgain() {
@@ -425,6 +449,7 @@ private struct LaunchBench {
     world = restarted(world)
     world.bench.handle(.app(.found(app: "app", launch: 1, processID: nil)))
     world.pass(.seconds(5))
+    world.notFound()
     #expect(world.last?.outcome == .lost)
     #expect(world.orders().isEmpty, "the budget outlives the daemon")
     world.pass(.seconds(55))

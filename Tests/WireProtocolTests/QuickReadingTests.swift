@@ -128,6 +128,19 @@ import WireProtocol
     }
   }
 
+  static let fractions =
+    ["1e-05", "5e-324", "1e-400", "-1e5", "1e+22", "123456789.123456789", "1e400", "1e", "1e+", "0.0", "-0", "-0.0"]
+    + ["0e5", "0.5e3", "1.e3", "1E5", "9007199254740993", "0.1e-7"]
+    + ["1", ""].map { "0." + String(repeating: "0", count: 400) + $0 }
+
+  @Test(arguments: fractions)
+  func fractionsMeanTheSame(_ number: String) {
+    let task = #"{"kind":"download","url":"u","priority":\#(number)}"#
+    let line = Array(
+      #"{"jsonrpc":"2.0","id":1,"method":"task.enqueue","params":{"session":1,"tasks":[\#(task)]}}"#.utf8)
+    #expect(read(line, general: false) == read(line, general: true))
+  }
+
   @Test(arguments: ["", "null,", "1.5", "1e3", "01", "-0", "9223372036854775808", "\"1\"", "1 2"])
   func oddNumbersAreLeftToTheGeneralDecoder(_ number: String) {
     let parameters = #"{"session":\#(number),"numbers":[1]}"#

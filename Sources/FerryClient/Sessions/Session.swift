@@ -254,13 +254,15 @@ public struct TaskResult: Sendable {
   /// How it ended.
   public let outcome: TaskOutcome
   private let core: SessionCore
+  private let losses: Int
   private let numbers: [Int64]
 
-  init?(task: TaskStatus, core: SessionCore, numbers: [Int64]) {
+  init?(task: TaskStatus, core: SessionCore, losses: Int, numbers: [Int64]) {
     guard let outcome = task.outcome else { return nil }
     self.task = task
     self.outcome = outcome
     self.core = core
+    self.losses = losses
     self.numbers = numbers
   }
 
@@ -270,6 +272,6 @@ public struct TaskResult: Sendable {
   /// Says that the program is done with the result: it is not offered again, the task's record goes, and with it a file
   /// in the daemon's own folder. When this throws, the result may be offered again to a later run of the program.
   public func acknowledge() async throws(FerryError) {
-    try await core.acknowledge(numbers, task: task.id)
+    try await core.acknowledge(numbers, task: task.id, after: losses)
   }
 }

@@ -18,6 +18,8 @@ final class SessionCore: Sendable {
     /// What is to be acknowledged when one of the acknowledgements that are on their way was answered.
     var gathered: [Handled] = []
     var acknowledging = 0
+    /// How often the daemon lost its state: numbers of deliveries count within one of its lives.
+    var losses = 0
     var isClosed = false
   }
 
@@ -28,6 +30,13 @@ final class SessionCore: Sendable {
     var task: Int64?
     /// Nil: nobody waits for it.
     var completion: (@Sendable (Result<Void, FerryError>) -> Void)?
+  }
+
+  /// What one request acknowledges.
+  struct Batch {
+    var session: Int64
+    var losses: Int
+    var handled: [Handled]
   }
 
   let connection: DaemonConnection
@@ -51,16 +60,23 @@ final class SessionCore: Sendable {
   // MARK: Opening
 
   func opened(_ result: SessionOpenResult) {
-    let isSame = state.withLock { state in
-      let isSame = state.mirror.opened(result)
-      if !isSame { state.held = [:] }
-      return isSame
+    let void = state.withLock { state -> [Handled]? in
+      guard !state.mirror.opened(result) else { return nil }
+      state.held = [:]
+      state.losses += 1
+      // The new session counts its deliveries from 1 too.
+      defer { state.gathered = [] }
+      return state.gathered
     }
-    guard !isSame else { return }
-    let error = FerryError(.sessionUnknown, "ferryd lost its state; the session is empty and its receipts are void")
-    events.push(.unavailable(error))
-    failWaiters(error)
+    guard let void else { return }
+    events.forgetFinishNumbers()
+    events.push(.unavailable(Self.lostState))
+    for handled in void { handled.completion?(.failure(Self.lostState)) }
+    failWaiters(Self.lostState)
   }
+
+  private static let lostState =
+    FerryError(.sessionUnknown, "ferryd lost its state; the session is empty and its receipts are void")
 
   /// On the connection's thread, after a reconnect.
   func openAgain() {
@@ -120,9 +136,13 @@ final class SessionCore: Sendable {
       state.withLock { $0.held[snapshot.id, default: []].append(notice.number) }
       resumeWaiters(TaskStatus(snapshot))
     case .completion:
-      let numbers = state.withLock { ($0.held.removeValue(forKey: snapshot.id) ?? []) + [notice.number] }
+      let (numbers, losses) = state.withLock { state in
+        ((state.held.removeValue(forKey: snapshot.id) ?? []) + [notice.number], state.losses)
+      }
       let task = TaskStatus(snapshot)
-      if let result = TaskResult(task: task, core: self, numbers: numbers) { events.push(.finished(result)) }
+      if let result = TaskResult(task: task, core: self, losses: losses, numbers: numbers) {
+        events.push(.finished(result))
+      }
       resumeWaiters(task)
     case .finishEvents: events.pushAllFinished(notice.number)
     }
@@ -132,48 +152,52 @@ final class SessionCore: Sendable {
 
   // MARK: Acknowledging
 
-  func acknowledge(_ numbers: [Int64], task: Int64) async throws(FerryError) {
+  /// - Parameter losses: of the daemon's state, when they were offered.
+  func acknowledge(_ numbers: [Int64], task: Int64, after losses: Int) async throws(FerryError) {
     let outcome = await withCheckedContinuation { (answer: CheckedContinuation<Result<Void, FerryError>, Never>) in
-      acknowledge(Handled(numbers: numbers, task: task) { answer.resume(returning: $0) })
+      acknowledge(Handled(numbers: numbers, task: task) { answer.resume(returning: $0) }, after: losses)
     }
     try outcome.get()
   }
 
-  private func acknowledgeUnwatched(_ numbers: [Int64]) { acknowledge(Handled(numbers: numbers)) }
+  private func acknowledgeUnwatched(_ numbers: [Int64]) { acknowledge(Handled(numbers: numbers), after: nil) }
 
   /// Requests on their way, at most: each waits for a commit, and what it frees in the daemon's window is offered then.
   private static let acknowledgements = 8
 
   /// Beyond some requests on their way, the next one takes all that gathers meanwhile: a program that handles thousands
   /// of results a second would make a request of each.
-  private func acknowledge(_ handled: Handled) {
-    let (isClosed, batch) = state.withLock { state in
+  private func acknowledge(_ handled: Handled, after losses: Int?) {
+    let (refusal, batch) = state.withLock { state -> (FerryError?, Batch?) in
+      guard !state.isClosed, state.mirror.session != nil else {
+        return (FerryError(.closed, "the session is closed"), nil)
+      }
+      guard losses == nil || losses == state.losses else { return (Self.lostState, nil) }
       state.mirror.deliveries.handled(handled.numbers)
-      guard !state.isClosed, state.mirror.session != nil else { return (true, [Handled]()) }
       state.gathered.append(handled)
-      return (false, state.acknowledging < Self.acknowledgements ? state.takeGathered() : [])
+      return (nil, state.acknowledging < Self.acknowledgements ? state.takeGathered() : nil)
     }
-    if isClosed { handled.completion?(.failure(FerryError(.closed, "the session is closed"))) }
+    if let refusal { handled.completion?(.failure(refusal)) }
     send(batch)
   }
 
-  private func send(_ batch: [Handled]) {
-    guard !batch.isEmpty, let session = id else { return }
-    let numbers = batch.flatMap(\.numbers)
+  private func send(_ batch: Batch?) {
+    guard let batch else { return }
+    let numbers = batch.handled.flatMap(\.numbers)
     connection.request(
-      .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: session, numbers: numbers)),
+      .deliveryAcknowledge(DeliveryAcknowledgeParameters(session: batch.session, numbers: numbers)),
       returning: EmptyResult.self
     ) { [self] outcome in
       let next = state.withLock { state in
-        if case .success = outcome {
+        if case .success = outcome, state.losses == batch.losses {
           state.mirror.deliveries.confirmed(numbers)
-          for task in batch.compactMap(\.task) { state.mirror.forget(task) }
+          for task in batch.handled.compactMap(\.task) { state.mirror.forget(task) }
         }
         state.acknowledging -= 1
         return state.takeGathered()
       }
       let result = outcome.map { _ in }.mapError { FerryError($0) }
-      for handled in batch { handled.completion?(result) }
+      for handled in batch.handled { handled.completion?(result) }
       send(next)
     }
   }
@@ -247,13 +271,13 @@ final class SessionCore: Sendable {
   // MARK: The end
 
   func close(tellingDaemon: Bool) {
-    let (session, handled) = state.withLock { state -> (Int64??, [Handled]) in
-      guard !state.isClosed else { return (nil, []) }
+    let (session, batch) = state.withLock { state -> (Int64??, Batch?) in
+      guard !state.isClosed else { return (nil, nil) }
       state.isClosed = true
       return (.some(state.mirror.session), state.takeGathered())
     }
     guard let session else { return }
-    send(handled)
+    send(batch)
     events.finish()
     failWaiters(FerryError(.closed, "the session is closed"))
     if tellingDaemon, let session {
@@ -265,10 +289,11 @@ final class SessionCore: Sendable {
 }
 
 extension SessionCore.State {
-  mutating func takeGathered() -> [SessionCore.Handled] {
+  mutating func takeGathered() -> SessionCore.Batch? {
+    guard !gathered.isEmpty, let session = mirror.session else { return nil }
     defer { gathered = [] }
-    if !gathered.isEmpty { acknowledging += 1 }
-    return gathered
+    acknowledging += 1
+    return SessionCore.Batch(session: session, losses: losses, handled: gathered)
   }
 }
 

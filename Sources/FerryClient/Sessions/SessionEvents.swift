@@ -103,6 +103,14 @@ final class EventQueue: Sendable {
     push(.allFinished)
   }
 
+  /// The session that counted them is gone.
+  func forgetFinishNumbers() {
+    state.withLock { state in
+      state.finishNumbers = []
+      state.unacknowledged = nil
+    }
+  }
+
   /// What is there is still handed out; then nothing.
   func finish() {
     let waiting = state.withLock { state in

@@ -74,7 +74,8 @@ package struct SessionMirror: Sendable {
   /// state), and what was known of tasks and deliveries is void.
   package mutating func opened(_ result: SessionOpenResult) -> Bool {
     defer { session = result.session }
-    guard session == nil || session == result.session else {
+    // A daemon without its state may give the same id again, to a session that it did not know.
+    guard session == nil || session == result.session && !result.isNew else {
       tasks = [:]
       mayGoDown = []
       deliveries = DeliveryLedger()

@@ -40,6 +40,8 @@ package struct ActiveLaunch: Hashable, Sendable {
   package var parts: [Part]
   /// When the phase is over.
   package var deadline: BootInstant?
+  /// Its process was looked for a second time.
+  var wasSoughtAgain = false
   package var ending: ProcessEnding?
   package var output = ""
 }

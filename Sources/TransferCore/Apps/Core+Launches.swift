@@ -48,13 +48,11 @@ extension Core {
     var reason: LaunchReason
   }
 
-  private func wanted(of session: SessionID) -> Wanted? {
-    reasonToLaunch(session).map { Wanted(session: session, reason: $0) }
-  }
-
   private mutating func wanted(_ id: String) -> [Wanted] {
     guard let candidates = apps[id]?.candidates, !candidates.isEmpty else { return [] }
-    let wanted = candidates.compactMap { self.wanted(of: $0) }
+    let wanted = candidates.compactMap { session in
+      reasonToLaunch(session).map { Wanted(session: session, reason: $0) }
+    }
     // The others are marked anew when something happens to them.
     if wanted.count != candidates.count { apps.update(id) { $0.candidates = wanted.map(\.session) } }
     return wanted
@@ -262,7 +260,7 @@ extension Core {
   private mutating func passDeadline(_ id: String, _ now: ClockReading) {
     guard let current = apps[id]?.current, let deadline = current.deadline, deadline <= now.boot else { return }
     switch current.phase {
-    case .searching: giveUpSearch(id, current, now)
+    case .searching: if current.wasSoughtAgain { giveUpSearch(id, current, now) } else { seekAgain(id, current) }
     case .starting: apps.update(id) { $0.current?.deadline = nil }
     case .running: endGrant(id, current, now)
     case .ending:
@@ -370,6 +368,17 @@ extension Core {
     }
   }
 
+  /// The daemon may have died while the process was in the midst of execve(2): it has no environment then to be known
+  /// by, and a second process must not join it.
+  private mutating func seekAgain(_ id: String, _ current: ActiveLaunch) {
+    apps.update(id) { cell in
+      cell.current?.wasSoughtAgain = true
+      cell.current?.deadline = nil
+    }
+    let processID = apps[id]?.launches.last { $0.number == current.number }?.processID
+    effects.append(.app(.find(app: id, launch: current.number, processID: processID)))
+  }
+
   private mutating func giveUpSearch(_ id: String, _ current: ActiveLaunch, _ now: ClockReading) {
     guard let cell = apps[id], let command = cell.record?.registration.command,
       let launch = cell.launches.last(where: { $0.number == current.number })
@@ -377,20 +386,14 @@ extension Core {
       // Nothing says what was looked for; its deadline must not stay due.
       return apps.update(id) { $0.current = nil }
     }
-    if launch.startedAt == nil, let wanted = current.parts.compactMap({ wanted(of: $0.session) }).first,
-      let session = sessions[wanted.session]?.record.key.identifier
-    {
-      // The daemon ended between the decision and the deed: it is the same launch still. What asks for it may be another
-      // thing by now.
+    if launch.startedAt == nil, let reason = current.parts.compactMap({ reasonToLaunch($0.session) }).first {
+      // The daemon ended between the decision and the deed: it is the same launch still, if for another reason by now.
       apps.update(id) { cell in
         cell.current?.phase = .starting
         cell.current?.deadline = nil
-        cell.updateLaunch(launch.number) {
-          $0.session = session
-          $0.reason = wanted.reason
-        }
+        cell.updateLaunch(launch.number) { $0.reason = reason }
       }
-      return order(id, launch.number, command, session, wanted.reason)
+      return order(id, launch.number, command, launch.session, reason)
     }
     apps.update(id) { cell in
       cell.current = nil

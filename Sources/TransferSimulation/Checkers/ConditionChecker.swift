@@ -32,8 +32,8 @@ final class ConditionChecker: Checker {
   private func fault(_ order: AttemptOrder, _ entry: TaskEntry, _ world: Simulation, _ does: String) -> String? {
     var required = entry.constraints
     required.insert(.network)
-    // The deadline was set by the wall clock of its time, and clocks jump: where none did, what is known for sure is that
-    // a task whose time has just begun is not urgent.
+    // The deadline was set by the wall clock of its time, and clocks jump: where none did, what is known for sure is
+    // that a task whose time has just begun is not urgent.
     if entry.isDiscretionary {
       if isFresh(entry, world) { required.formUnion(.discretionary) }
       if isUrgent(entry, world) { world.coverage.note(.urgent) }
