@@ -53,7 +53,9 @@
         previousFailureCount: challenge.previousFailures,
         failureResponse: response, error: nil, sender: sender)
       delegates.put(posed, task, owner) { disposition, credential in
-        if sender.tookDefault, let delegate = delegates.session { ServerAcquaintance.noteSilence(of: delegate) }
+        if let delegate = delegates.session, sender.tookDefault(of: delegate) {
+          ServerAcquaintance.noteSilence(of: delegate)
+        }
         answer(self.answer(of: disposition, credential))
       }
     }
@@ -142,10 +144,15 @@
 
   /// `URLAuthenticationChallenge` wants one; challenges of URLSession are answered by their handler, as Apple says.
   final class ChallengeSender: NSObject, URLAuthenticationChallengeSender, Sendable {
-    private let wasTaken = Atomic(false)
-    /// The session's method is the protocol's own.
-    var tookDefault: Bool { wasTaken.load(ordering: .relaxed) }
-    func takeDefault() { wasTaken.store(true, ordering: .relaxed) }
+    private let silent = Mutex<Set<ObjectIdentifier>>([])
+    /// This delegate's method is the protocol's own. One that hands its challenges on has a method, whatever the other
+    /// says.
+    func tookDefault(of delegate: any URLSessionDelegate) -> Bool {
+      silent.withLock { $0.contains(ObjectIdentifier(delegate)) }
+    }
+    func takeDefault(of delegate: any URLSessionDelegate) {
+      silent.withLock { _ = $0.insert(ObjectIdentifier(delegate)) }
+    }
 
     func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
     func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}

@@ -52,7 +52,7 @@
       draft.statusRule = .any
       if run.session.asksAboutServers {
         draft.tls = TLSSettings(asksAboutServers: true)
-        draft.accepted = run.session.acquaintance.known(origin).map { [$0] } ?? []
+        draft.accepted = run.session.acquaintance.known(origin)
       }
       draft.constraints = RequestTranslation.constraints(of: request, under: configuration, to: origin)
       draft.resumeToken = run.order.resumeToken

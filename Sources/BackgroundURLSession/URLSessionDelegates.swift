@@ -167,7 +167,7 @@
     public func urlSession(
       _ session: URLSession, didReceive challenge: URLAuthenticationChallenge
     ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
-      (challenge.sender as? ChallengeSender)?.takeDefault()
+      (challenge.sender as? ChallengeSender)?.takeDefault(of: self)
       return (.performDefaultHandling, nil)
     }
 

@@ -18,6 +18,8 @@ package final class BodyFeed: Sendable {
     var waiting = 0
     var hasEnded = false
     var hasFailed = false
+    /// A byte was read.
+    var wasRead = false
     /// All pieces are kept, so that the body can begin again.
     var isKept = false
     var wake: (@Sendable () -> Void)?
@@ -75,7 +77,10 @@ package final class BodyFeed: Sendable {
       let hasRoom = state.waiting < Self.roomBytes / 2
       let whenRoom = hasRoom ? state.whenRoom : nil
       if hasRoom { state.whenRoom = nil }
-      if count > 0 { return (.bytes(count), whenRoom) }
+      if count > 0 {
+        state.wasRead = true
+        return (.bytes(count), whenRoom)
+      }
       if state.hasFailed { return (.failed, nil) }
       if state.hasEnded { return (.bytes(0), nil) }
       state.wake = wake
@@ -84,6 +89,9 @@ package final class BodyFeed: Sendable {
     whenRoom?()
     return portion
   }
+
+  /// False: whoever reads it now gets it from its start.
+  package var wasRead: Bool { state.withLock { $0.wasRead } }
 
   /// False for a body whose pieces are gone.
   package func rewind() -> Bool {

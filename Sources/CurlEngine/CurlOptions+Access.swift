@@ -19,7 +19,7 @@ extension CurlOptions {
   }
 
   /// A connection for which the app's own word counts is told apart from all others by its options, because libcurl
-  /// looks for one to use again by them: the key that must be the server's, and whether its name counts.
+  /// looks for one to use again by them: which keys the server may have, and whether its name counts.
   private static func setTrust(_ order: AttemptOrder, _ easy: EasyHandle) -> TransferFailure? {
     if order.trust == .vouched { return nil }
     guard !order.network.hasSecureProxy, TLSGoodbye.watch(easy) else {
@@ -27,19 +27,24 @@ extension CurlOptions {
         .secureConnectionFailed, .permanent,
         detail: "Servers cannot be asked about through a proxy that speaks TLS, nor without OpenSSL.")
     }
+    // A session that is taken up again shows no certificate: nobody would be asked. (libcurl from 8.12 on keeps
+    // sessions for all its transfers.)
+    easy.set(CURLOPT_SSL_SESSIONID_CACHE, false)
     switch order.trust {
     case .vouched: break
     case .unseen:
       // A connection that is there already was asked about by nobody.
       easy.set(CURLOPT_FRESH_CONNECT, true)
     case .accepted(let accepted):
-      guard order.tls.pinnedKeys.isEmpty || order.tls.pinnedKeys.contains(accepted.key) else {
+      let expected = order.tls.pinnedKeys
+      let keys = Set(accepted.map(\.key)).filter { expected.isEmpty || expected.contains($0) }
+      guard !keys.isEmpty else {
         return TransferFailure(
           .pinnedKeyMismatch, .permanent, detail: "The accepted certificate has none of the keys that are expected.")
       }
-      easy.set(CURLOPT_PINNEDPUBLICKEY, accepted.key)
+      easy.set(CURLOPT_PINNEDPUBLICKEY, keys.sorted().joined(separator: ";"))
       // Its name was accepted with it: ``ServerCheck`` lets no other certificate through.
-      if !accepted.mustBeVouched { easy.set(CURLOPT_SSL_VERIFYHOST, 0) }
+      if accepted.allSatisfy({ !$0.mustBeVouched }) { easy.set(CURLOPT_SSL_VERIFYHOST, 0) }
     }
     return nil
   }

@@ -78,7 +78,7 @@ final class EasyTransfer {
     let origin = Origin(url: order.request.url)
     serverCheck =
       origin?.scheme == "https" && !order.network.hasSecureProxy
-      ? origin.map { ServerCheck(order.trust, order.tls, host: $0.host) } : nil
+      ? origin.map { ServerCheck(order.trust, order.tls, host: CurlURL.name(of: $0.host)) } : nil
     isPlain =
       Origin(url: order.request.url)?.scheme == "http"
       && order.network.httpProxy?.asciiLowercased.hasPrefix("https") != true
@@ -319,6 +319,7 @@ final class EasyTransfer {
   func didConnect() {
     endLookup()
     isConnected = true
+    if !order.request.isIdempotent { serverCheck?.isCommitted = true }
     tlsSession = TLSGoodbye.session(of: easy)
     if let tlsSession { times.noteTLS(tlsSession) }
     lastProgress = context.now

@@ -6,7 +6,7 @@ import TransferCore
 /// Whom a connection takes for its server: looked at once in each TLS handshake, before a byte of a request is sent.
 ///
 /// OpenSSL asks by SSL_CTX_set_cert_verify_callback(3), and the rules of libcurl stay in force beside this one: nothing
-/// here can make a connection that OpenSSL or libcurl refuse, but for the one certificate that the app has accepted.
+/// here can make a connection that OpenSSL or libcurl refuse, but for the certificates that the app has accepted.
 /// Such a connection has other options than any that was made under ordinary rules (``CurlOptions``), so that libcurl
 /// never gives one for the other.
 final class ServerCheck {
@@ -16,6 +16,9 @@ final class ServerCheck {
   private let showsIdentity: Bool
   /// A server that wishes for a certificate of ours is not gone on with.
   private let asksForCertificate: Bool
+  /// The request is on its way, and is not to be sent twice: a server that wishes for a certificate only then is gone
+  /// on with.
+  var isCommitted = false
   /// It did.
   fileprivate(set) var wasAskedForCertificate = false
   /// What the server showed, if it was turned away or is going to be.
@@ -47,6 +50,8 @@ final class ServerCheck {
 
   /// `context`: X509_STORE_CTX. Its error becomes the connection's verification result.
   fileprivate func judge(_ context: OpaquePointer) -> Bool {
+    // libcurl takes the oldest error for the reason, and what is only looked at here is none.
+    defer { ERR_clear_error() }
     let isSigned = unsafe X509_verify_cert(context) == 1
     guard let raw = unsafe X509_STORE_CTX_get0_cert(context) else { return false }
     let isVouched = unsafe isSigned && Certificate.isFor(host, raw)
@@ -57,12 +62,13 @@ final class ServerCheck {
       guard isSigned, !isVouched, showsIdentity else { return isSigned }
       unsafe X509_STORE_CTX_set_error(context, X509_V_ERR_HOSTNAME_MISMATCH)
       return false
-    case .accepted(let accepted) where isVouched || !accepted.mustBeVouched:
-      guard unsafe Certificate(raw)?.fingerprint == accepted.certificate else { break }
-      ERR_clear_error()
+    case .accepted(let accepted):
+      guard let shown = unsafe Certificate(raw)?.fingerprint,
+        accepted.contains(where: { $0.certificate == shown && (isVouched || !$0.mustBeVouched) })
+      else { break }
       unsafe X509_STORE_CTX_set_error(context, X509_V_OK)
       return true
-    case .accepted, .unseen: break
+    case .unseen: break
     }
     unsafe show(context, isVouched: isVouched)
     if isSigned { unsafe X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION) }
@@ -103,7 +109,9 @@ private func noteWish(
   guard let session = unsafe session, let context = unsafe SSL_get_SSL_CTX(session),
     let check = unsafe SSL_CTX_get_ex_data(context, ServerCheck.place)
   else { return 0 }
-  unsafe Unmanaged<ServerCheck>.fromOpaque(check).takeUnretainedValue().wasAskedForCertificate = true
+  let known = unsafe Unmanaged<ServerCheck>.fromOpaque(check).takeUnretainedValue()
+  if known.isCommitted { return 0 }
+  known.wasAskedForCertificate = true
   return -1
 }
 

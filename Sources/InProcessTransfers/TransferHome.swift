@@ -75,6 +75,9 @@ package final class TransferHome: Sendable {
   /// Whether servers can be asked about though the authorities vouch for them.
   package static var seesCertificates: Bool { CurlEngine.seesCertificates }
 
+  /// A host as connections know it: in ASCII (IDNA).
+  package static func name(of host: String) -> String { CurlURL.name(of: host) }
+
   /// The real sources, as the environment places them.
   package static let watchDevice: Watch = { report in
     let places = DeviceConditions.Places(environment: ProcessEnvironment.current())

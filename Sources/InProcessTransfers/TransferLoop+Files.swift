@@ -59,10 +59,10 @@ extension TransferLoop {
 
   // MARK: Bodies
 
-  /// The feed was used by an attempt, and cannot begin again.
+  /// The feed was read by an attempt, and cannot begin again.
   private func needsBody(_ task: TaskID) -> Bool {
     guard let work = works[task], case .feed(_, _, let isRepeatable) = work.transfer.body else { return false }
-    return !isRepeatable && work.isFeedUsed && work.freshFeed == nil
+    return !isRepeatable && work.freshFeed == nil && work.feed?.feed.wasRead == true
   }
 
   func provide(_ feed: BodyFeed?, _ length: Int64?, _ transfer: LocalTransfer) {
@@ -98,9 +98,9 @@ extension TransferLoop {
         order.body = .file(UploadSource(path: path, pinnedPath: path, pin: .none, identity: identity))
       }
     case (_, .feed(let feed, let length, let isRepeatable)):
-      let fresh = work.freshFeed ?? (feed, length)
+      let fresh = work.freshFeed ?? work.feed ?? (feed, length)
       if isRepeatable { _ = fresh.feed.rewind() }
-      works[order.task]?.isFeedUsed = true
+      works[order.task]?.feed = fresh
       works[order.task]?.freshFeed = nil
       body = BodyFile(feed: fresh.feed, access: access("/"))
       order.body = .feed(length: fresh.length)

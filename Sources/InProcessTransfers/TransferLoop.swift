@@ -15,8 +15,9 @@ final class TransferLoop {
     var keptBody: [UInt8] = []
     /// It came to its end.
     var isKeptWhole = false
-    /// The feed was given to an attempt, and cannot begin again.
-    var isFeedUsed = false
+    /// What an attempt was given last. Where no byte of it was read (a server that was turned away in the handshake),
+    /// the next attempt gets it too.
+    var feed: (feed: BodyFeed, length: Int64?)?
     /// What the program provided for the next attempt.
     var freshFeed: (feed: BodyFeed, length: Int64?)?
     /// Opened files that wait for a body.

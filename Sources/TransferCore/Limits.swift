@@ -17,9 +17,13 @@ package enum Limits {
   /// How often a task asks its app without a byte of progress between: two servers that send it back and forth, each
   /// with a challenge of its own, would ask for ever.
   package static let questionsInRow: UInt8 = 100
-  /// Places whose certificates a task's app has accepted, or that it has shown one of its own; the oldest goes. As many
-  /// as an attempt may go through.
+  /// Places that a task's app has shown a certificate of its own; the oldest goes. As many as an attempt may go
+  /// through.
   package static let knownPlaces = redirects + 1
+  /// Certificates that a task's app has accepted of one place; the oldest goes. Servers that share a name show a few.
+  package static let certificatesOfPlace = 8
+  /// The same of all places.
+  package static let knownCertificates = 2 * knownPlaces
   /// A result that nobody collects is kept so long.
   package static let retention = Duration.seconds(7 * 86_400)
   /// In the last of so many parts of its retention a result says that it goes: the last day of seven.

@@ -42,11 +42,11 @@ extension RequestIntake {
       }
     }
     guard isName, !wire.domain.isEmpty, wire.domain.utf8.count <= 253, !wire.domain.hasSuffix("."),
-      wire.keys.count <= 32, wire.keys.allSatisfy(isPin)
+      !wire.domain.hasPrefix("."), wire.keys.count <= 32, wire.keys.allSatisfy(isPin)
     else {
       throw WireError(
         .invalidParameters,
-        "tls.pinnedDomains have a domain name without a dot at its end, and at most 32 keys as tls.pinnedKeys has.")
+        "tls.pinnedDomains have a domain name without a dot at either end, and at most 32 keys as tls.pinnedKeys has.")
     }
     return PinnedDomain(
       domain: wire.domain, includesSubdomains: wire.includesSubdomains ?? false, keys: wire.keys)

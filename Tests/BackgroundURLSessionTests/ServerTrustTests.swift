@@ -426,6 +426,48 @@ struct ServerTrustTests {
     #expect(scene.server.requestCount == 1)
   }
 
+  /// Hands its challenges on, as delegates do that watch another.
+  private final class Forwarder: NSObject, URLSessionDataDelegate, Sendable {
+    private let inner: any URLSessionDelegate
+    init(_ inner: any URLSessionDelegate) { self.inner = inner }
+    func urlSession(
+      _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+      completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+      inner.urlSession(session, didReceive: challenge, completionHandler: completionHandler)
+    }
+  }
+
+  @Test("is seen by a delegate that hands its challenges on, though another of its class had nobody to ask")
+  func handedOn() async throws {
+    final class Bare: NSObject, URLSessionDelegate, Sendable {}
+    let scene = try await TrustScene(.ordinary)
+    try scene.site.show("server")
+    let url = try #require(URL(string: scene.site.url + "file"))
+    let authority = URL(fileURLWithPath: scene.site.authority)
+    let first = scene.session(Forwarder(Bare())) { $0.trustedAuthorities = authority }
+    #expect(try await first.data(from: url, delegate: nil).0 == Data("content".utf8))
+    let refusing = TrustDecider { _, _ in (.cancelAuthenticationChallenge, nil) }
+    let second = scene.session(Forwarder(refusing)) { $0.trustedAuthorities = authority }
+    await #expect(throws: (any Error).self) { try await second.data(from: url, delegate: nil) }
+    #expect(refusing.asked == 1 && scene.server.requestCount == 1)
+  }
+
+  @Test("is sent a stream that cannot begin again, though it was looked at first")
+  func streamed() async throws {
+    final class Streaming: NSObject, URLSessionDataDelegate, Sendable {}
+    let scene = try await TrustScene(.ordinary)
+    try scene.site.show("server")
+    var request = URLRequest(url: try #require(URL(string: scene.site.url + "file")))
+    request.httpMethod = "POST"
+    request.httpBodyStream = InputStream(data: Data("streamed".utf8))
+    let session = scene.session(Streaming()) {
+      $0.trustedAuthorities = URL(fileURLWithPath: scene.site.authority)
+    }
+    #expect(try await session.data(for: request, delegate: nil).0 == Data("content".utf8))
+    #expect(scene.server.requestCount == 1)
+  }
+
   @Test("has the keys that Info.plist expects, or none that would do")
   func pinnedDomains() {
     let pin = Data(repeating: 7, count: 32).base64EncodedString()
@@ -434,11 +476,17 @@ struct ServerTrustTests {
       "a.test": leaf, "b.test": leaf.merging(["NSIncludesSubdomains": true]) { $1 },
       "c.test": leaf.merging(["NSPinnedCAIdentities": [["SPKI-SHA256-BASE64": pin]]]) { $1 },
       "d.test": ["NSPinnedLeafIdentities": [["SPKI-SHA256-BASE64": "short"]]], "e.test": [String: Any](),
-      "f.test": "nonsense",
-    ])
-    #expect(domains.map(\.domain) == ["a.test", "b.test", "c.test", "d.test", "e.test", "f.test"])
-    #expect(domains.map(\.includesSubdomains) == [false, true, false, false, false, false])
-    #expect(domains.map(\.keys) == [["sha256//\(pin)"], ["sha256//\(pin)"], [], [], [], []])
+      "f.test": "nonsense", "G.test.": leaf, "*.i.test": leaf,
+      "j.test": leaf.merging(["NSIncludesSubdomains": "YES"]) { $1 },
+    ]).sorted { $0.domain < $1.domain }
+    #expect(
+      domains.map(\.domain) == [
+        "a.test", "b.test", "c.test", "d.test", "e.test", "f.test", "g.test", "i.test", "j.test",
+      ])
+    #expect(
+      domains.map(\.includesSubdomains) == [false, true, false, false, false, false, false, true, true])
+    let kept = ["sha256//\(pin)"]
+    #expect(domains.map(\.keys) == [kept, kept, [], [], [], [], kept, [], []])
   }
 
   @Test("is accepted once: a daemon that was killed knows it, and asks nobody")

@@ -44,7 +44,7 @@ import Testing
     let order = try QuestionTests.present(bench.openFiles(id))
     let accepted = AcceptedCertificate(
       origin: Self.place, certificate: "a", key: "key of a", mustBeVouched: false)
-    #expect(order.trust == .accepted(accepted))
+    #expect(order.trust == .accepted([accepted]))
     bench.respond(id, QuestionTests.head(302, [("Location", "https://other.test/")]), .redirect)
     bench.handle(.ended(bench.attempt(id), .redirected(location: "https://other.test/x"), requestWasSent: true))
     #expect(try QuestionTests.present(bench.openFiles(id)).trust == .vouched)
@@ -83,7 +83,7 @@ import Testing
       Issue.record("it was not accepted")
       return
     }
-    #expect(accepted.mustBeVouched)
+    #expect(accepted.map(\.mustBeVouched) == [true])
     // Who wants to be asked is asked about the next one too, vouched for or not.
     Self.turnAway(&bench, id, Self.server("b", isVouched: true))
     #expect(bench.state(id) == .asking)
@@ -103,6 +103,29 @@ import Testing
     // Nobody can be asked: it is not connected to.
     Self.turnAway(&bench, id, Self.server("a", isVouched: true))
     #expect(bench.state(id) == .finished(.failed))
+  }
+
+  @Test func serversThatShareANameAreAcceptedTogether() throws {
+    var (bench, id) = try Self.running(TLSSettings(asksAboutServers: true))
+    for name in ["a", "b"] {
+      Self.turnAway(&bench, id, Self.server(name, isVouched: true))
+      _ = QuestionTests.answer(&bench, id, .proceed)
+      let trust = try QuestionTests.present(bench.openFiles(id)).trust
+      guard case .accepted(let accepted) = trust else {
+        Issue.record("it was not accepted")
+        return
+      }
+      #expect(accepted.map(\.certificate) == (name == "a" ? ["a"] : ["a", "b"]))
+    }
+    // Whom nobody vouches for is not mixed with them, and there is an end to it.
+    for number in 0..<20 {
+      Self.turnAway(&bench, id, Self.server("\(number)"))
+      _ = QuestionTests.answer(&bench, id, .trust(certificate: "\(number)"))
+      bench.openFiles(id)
+    }
+    let accepted = bench.core.residentDetails(id)?.progress.access?.accepted ?? []
+    #expect(accepted.map(\.certificate) == (12..<20).map(String.init))
+    #expect(accepted.allSatisfy { !$0.mustBeVouched } && bench.core.violations() == [])
   }
 
   // MARK: Certificates of ours
@@ -131,6 +154,19 @@ import Testing
   }
 
   // MARK: Pinned domains
+
+  @Test func aPinnedDomainIsFoundHoweverItIsWritten() {
+    let pins = TLSSettings(pinnedDomains: [
+      PinnedDomain(domain: "host.test", includesSubdomains: false, keys: ["k"]),
+      PinnedDomain(domain: "127.0.0.1", includesSubdomains: false, keys: ["k"]),
+    ])
+    for host in ["HOST.test", "host.test.", "h\u{FF4F}st.test", "127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1."] {
+      #expect(pins.pinned(to: host).pinnedKeys == ["k"], "\(host)")
+    }
+    for host in ["other.test", "xn--hst-sna.test", "127.0.0.2", "[::1]", "10.test"] {
+      #expect(pins.pinned(to: host).pinnedKeys == [], "\(host)")
+    }
+  }
 
   @Test(arguments: [
     ("host.test", ["k1"]), ("HOST.test.", ["k1"]), ("a.host.test", []), ("a.wide.test", ["k2"]), ("wide.test", ["k2"]),

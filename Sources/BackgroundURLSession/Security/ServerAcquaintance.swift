@@ -11,7 +11,7 @@
     private let accepted = Mutex<[AcceptedCertificate]>([])
     private static let silent = Mutex<Set<ObjectIdentifier>>([])
 
-    /// Places that are remembered; the oldest goes, and is asked about again.
+    /// Certificates that are remembered; the oldest goes, and is asked about again.
     private static let limit = 64
 
     /// Whether this delegate wants to see servers for which the authorities vouch.
@@ -26,8 +26,8 @@
     }
 
     /// What is known of the place; the authorities must still vouch for it.
-    func known(_ origin: String) -> AcceptedCertificate? {
-      accepted.withLock { $0.first { $0.origin == origin } }
+    func known(_ origin: String) -> [AcceptedCertificate] {
+      accepted.withLock { $0.filter { $0.origin == origin } }
     }
 
     /// The delegate has not objected. A server for which nobody vouches is not remembered: each task asks.
@@ -36,8 +36,7 @@
       let new = AcceptedCertificate(
         origin: challenge.origin, certificate: server.certificate, key: server.key, mustBeVouched: true)
       accepted.withLock { accepted in
-        accepted.removeAll { $0.origin == new.origin }
-        accepted.append(new)
+        accepted.take(new)
         if accepted.count > Self.limit { accepted.removeFirst() }
       }
     }

@@ -140,6 +140,10 @@ extension Core {
       default: challenge(about: failure, of: id, work, held, session)
       }
     guard var found else { return false }
+    if Question.challenge(found).isAboutTLS {
+      guard let asked = tasks[id]?.questionsInRow, asked < Limits.questionsInRow else { return false }
+      tasks[id]?.questionsInRow += 1
+    }
     // Another realm of the same server has refused nothing that was meant for it.
     if let answered = work.answered, answered.realm != found.realm { found.previousFailures = 0 }
     active[id]?.phase = .deciding

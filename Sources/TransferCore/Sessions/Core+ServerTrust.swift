@@ -24,7 +24,8 @@ extension Core {
 
   func trust(in origin: Origin?, _ access: TaskAccess?, _ tls: TLSSettings) -> ServerTrust {
     guard let origin, origin.scheme == "https" else { return .vouched }
-    if let accepted = access?.accepted.first(where: { $0.origin == origin.description }) { return .accepted(accepted) }
+    let accepted = access?.accepted.filter { $0.origin == origin.description } ?? []
+    if let last = accepted.last { return .accepted(accepted.filter { $0.mustBeVouched == last.mustBeVouched }) }
     return tls.asksAboutServers ? .unseen : .vouched
   }
 
@@ -52,9 +53,8 @@ extension Core {
     let declines = details[id]?.progress.access?.declines ?? false
     changeAccess(id) { access in
       access.declines = declines
-      access.accepted.removeAll { $0.origin == accepted.origin }
-      access.accepted.append(accepted)
-      if access.accepted.count > Limits.knownPlaces { access.accepted.removeFirst() }
+      access.accepted.take(accepted)
+      if access.accepted.count > Limits.knownCertificates { access.accepted.removeFirst() }
     }
   }
 
@@ -91,17 +91,34 @@ extension Core {
     return true
   }
 
-  /// A server showed another certificate than the one that was accepted, which counts no more. If the authorities vouch
-  /// for the new one, and nobody wants to be asked all the same, it is as if nothing had been accepted.
+  /// A server showed another certificate than those that were accepted. If the authorities vouch for it, and nobody
+  /// wants to be asked all the same, it is as if nothing had been accepted.
   mutating func goesOnVouched(_ id: TaskID, _ work: ActiveTask, _ server: ShownServer) -> Bool {
     guard let held = details[id], let request = work.request, let origin = Origin(url: request.url)?.description,
       held.progress.access?.accepted.contains(where: { $0.origin == origin }) == true,
       let session = tasks[id].flatMap({ sessions[$0.entry.session]?.record })
     else { return false }
+    guard server.isVouched, !asksAboutServers(held, session) else { return false }
     details[id]?.progress.access?.accepted.removeAll { $0.origin == origin }
     touch(id, progress: true)
-    guard server.isVouched, !asksAboutServers(held, session) else { return false }
     hop(id, work, request, isRedirect: false)
     return true
+  }
+}
+
+extension [AcceptedCertificate] {
+  /// One more is accepted. A place behind which several servers stand shows now this certificate and now that one, so
+  /// that the word for one does not take back the others'; but what authorities must vouch for and what they need not
+  /// is never mixed, because connections are told apart by it.
+  package mutating func take(_ certificate: AcceptedCertificate) {
+    removeAll {
+      $0.origin == certificate.origin
+        && ($0.certificate == certificate.certificate || $0.mustBeVouched != certificate.mustBeVouched)
+    }
+    append(certificate)
+    guard filter({ $0.origin == certificate.origin }).count > Limits.certificatesOfPlace,
+      let oldest = firstIndex(where: { $0.origin == certificate.origin })
+    else { return }
+    remove(at: oldest)
   }
 }

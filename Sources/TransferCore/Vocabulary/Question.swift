@@ -149,7 +149,7 @@ package struct TaskAccess: Hashable, Sendable {
   package var tls: TLSSettings?
   /// Answers in a row that were refused.
   package var failures: Int
-  /// One a place at most, the newest last.
+  /// A few of a place, the newest last.
   package var accepted: [AcceptedCertificate]
   /// What a place that asked is shown; one a place at most, the newest last.
   package var identities: [PlacedIdentity]

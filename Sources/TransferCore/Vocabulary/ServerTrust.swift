@@ -4,8 +4,9 @@ package enum ServerTrust: Hashable, Sendable {
   case vouched
   /// Nobody: the app wants to see the certificate first, whoever vouches for it.
   case unseen
-  /// Who shows this certificate, and nobody else.
-  case accepted(AcceptedCertificate)
+  /// Who shows one of these certificates, and nobody else. All are of the one place, and the authorities must vouch for
+  /// all of them or for none.
+  case accepted([AcceptedCertificate])
 }
 
 /// A certificate that the app has accepted, of one place.

@@ -58,7 +58,7 @@ package struct TLSSettings: Hashable, Sendable {
     merged.asksAboutServers = other.asksAboutServers || asksAboutServers
     merged.asksForCertificate = other.asksForCertificate || asksForCertificate
     // Added: nobody can take a pin away by naming another domain.
-    merged.pinnedDomains += other.pinnedDomains
+    merged.pinnedDomains += other.pinnedDomains.filter { !pinnedDomains.contains($0) }
     merged.authorityFile = other.authorityFile ?? authorityFile
     if !other.pinnedKeys.isEmpty { merged.pinnedKeys = other.pinnedKeys }
     if other.certificateFile != nil {
@@ -130,10 +130,26 @@ package struct PinnedDomain: Hashable, Sendable {
   /// The SHA-256 of nothing that can be found.
   static let noKey = "sha256//" + String(repeating: "A", count: 43) + "="
 
+  /// A host that is written in another way than names and addresses are may be this one: whoever connects reads it anew
+  /// (IDNA, `127.1`). Then it must have the keys, too.
   package func covers(_ host: String) -> Bool {
-    var name = host.asciiLowercased
-    if name.hasSuffix(".") { name.removeLast() }
-    let domain = domain.asciiLowercased
+    var name = host.asciiLowercased[...]
+    while name.utf8.last == UInt8(ascii: ".") { name.removeLast() }
+    guard name.utf8.allSatisfy({ $0 < 0x80 }) else { return true }
+    let domain = domain.asciiLowercased[...]
+    if Self.isNumeric(domain), Self.isNumeric(name), !Self.isAddress(name) { return true }
     return name == domain || includesSubdomains && name.hasSuffix(".\(domain)")
+  }
+
+  /// It ends in a number, so that it is an IPv4 address for some readers.
+  private static func isNumeric(_ name: Substring) -> Bool {
+    let last = name.split(separator: ".", omittingEmptySubsequences: false).last
+    return last?.utf8.first.map { (0x30...0x39).contains($0) } ?? false
+  }
+
+  /// Four numbers in their only form (RFC 3986 section 3.2.2).
+  private static func isAddress(_ name: Substring) -> Bool {
+    let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+    return parts.count == 4 && parts.allSatisfy { part in UInt8(part).map { "\($0)" == part } ?? false }
   }
 }
