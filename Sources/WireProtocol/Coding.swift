@@ -130,7 +130,8 @@ package enum WireCoding {
     // A number that JSON cannot write arrives as a text, and is refused there with the member's name.
     encoder.nonConformingFloatEncodingStrategy = .convertToString(
       positiveInfinity: "inf", negativeInfinity: "-inf", nan: "nan")
-    encoder.outputFormatting = [.withoutEscapingSlashes]
+    // Sorted, a request tells its method before its parameters, as the daemon's quick reader wants it.
+    encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
     do {
       var line = try encoder.encode(value)
       line.append(0x0A)
