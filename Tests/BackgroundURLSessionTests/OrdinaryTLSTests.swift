@@ -22,7 +22,9 @@ struct OrdinaryTLSTests {
       request.path == "/up" ? .text("\(request.bodyByteCount)") : .generated(length: 300_000, seed: 3)
     }
     defer { server.stop() }
-    try await body(try await SecureServer(before: server))
+    let site = try await SecureServer(before: server)
+    defer { site.stop() }
+    try await body(site)
   }
 
   /// What each way of asking ends with.

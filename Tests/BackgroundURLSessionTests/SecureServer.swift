@@ -33,11 +33,18 @@ final class SecureServer: Sendable {
     try configuration(server).write(to: folder.appendingPathComponent("nginx.conf"), atomically: true, encoding: .utf8)
     process.executableURL = URL(fileURLWithPath: Self.program ?? "")
     process.arguments = ["-p", folder.path, "-c", path("nginx.conf"), "-e", path("error.log")]
+    // Whoever reads what the tests print does not wait for this process.
+    process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try process.run()
-    // Written once it listens.
-    try await eventually { [folder] in
-      FileManager.default.fileExists(atPath: folder.appendingPathComponent("pid").path)
+    do {
+      // Written once it listens.
+      try await eventually { [folder] in
+        FileManager.default.fileExists(atPath: folder.appendingPathComponent("pid").path)
+      }
+    } catch {
+      stop()
+      throw error
     }
     withExtendedLifetime(reserved) {}
   }
@@ -118,7 +125,7 @@ final class SecureServer: Sendable {
     try #require(process.terminationStatus == 0, "openssl made no certificates")
   }
 
-  deinit {
+  func stop() {
     process.terminate()
     process.waitUntilExit()
     try? FileManager.default.removeItem(at: folder)

@@ -118,10 +118,12 @@ final class TrustScene {
     process = daemon?.newProcess()
   }
 
-  deinit {
+  /// Not left to `deinit`: what holds the scene longer than its test would keep its processes.
+  func stop() {
     for session in sessions { session.invalidateAndCancel() }
     process?.endProcess()
     daemon?.stop()
+    site.stop()
     server.stop()
   }
 
@@ -165,6 +167,7 @@ struct ServerTrustTests {
     arguments: TrustHome.allCases)
   func acceptedByItsBytes(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     let bundled = try scene.site.der("self")
     let decider = TrustDecider { [server = scene.server] trust, _ in
       var error: CFError?
@@ -185,6 +188,7 @@ struct ServerTrustTests {
   @Test("is trusted by a bundled authority", arguments: TrustHome.allCases)
   func acceptedByAnAuthority(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     try scene.site.show("server")
     let authority = try #require(SecCertificateCreateWithData(nil, try scene.site.der("ca") as CFData))
     let decider = TrustDecider { trust, _ in
@@ -202,6 +206,7 @@ struct ServerTrustTests {
   @Test("is accepted under another name than its own", arguments: TrustHome.allCases)
   func anotherName(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     let decider = TrustDecider.accepting()
     scene.session(decider).downloadTask(
       with: try #require(URL(string: "https://127.0.0.1:\(scene.site.port)/file"))
@@ -213,6 +218,7 @@ struct ServerTrustTests {
   @Test("fails where the default is taken, and is sent nothing", arguments: TrustHome.allCases)
   func refused(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     // Another server's trust, and a password, say nothing about this one.
     let strange = Mutex<SecTrust?>(nil)
     _ = try await scene.download(
@@ -242,6 +248,7 @@ struct ServerTrustTests {
   @Test("that shows another certificate when it is called again is asked about anew", arguments: TrustHome.allCases)
   func exchanged(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     let decider = TrustDecider { [site = scene.site] trust, asked in
       if asked == 1 { try? site.show("other") }
       return asked < 3 ? (.useCredential, URLCredential(trust: trust)) : (.performDefaultHandling, nil)
@@ -267,6 +274,7 @@ struct ServerTrustTests {
     arguments: TrustHome.allCases)
   func redirected(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     let change: (inout URLRequest) -> Void = { $0.setValue("Bearer secret", forHTTPHeaderField: "Authorization") }
     let messages = try await scene.download("away", TrustDecider.accepting(), "both", change)
     #expect(messages.ports == [Int(scene.site.port), Int(scene.site.otherPort)])
@@ -290,6 +298,7 @@ struct ServerTrustTests {
       request.path == "/slow"
         ? .generated(length: 300_000).stall(afterBytes: 100_000, until: gate) : .text("content")
     }
+    defer { scene.stop() }
     let accepting = TrustDecider.accepting()
     let slow = scene.session(accepting, "accepting")
     slow.downloadTask(with: try #require(URL(string: scene.site.url + "slow"))).resume()
@@ -311,6 +320,7 @@ struct ServerTrustTests {
     "wants a certificate of the client, and is shown it", arguments: TrustHome.allCases, ["client.pem", "client.p12"])
   func clientCertificate(home: TrustHome, file: String) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     let password = file.hasSuffix(".p12") ? "bundle" : nil
     let identity = SecIdentity(contentsOf: URL(fileURLWithPath: scene.site.path(file)), password: password)
     let decider = TrustDecider(identity: identity) { trust, _ in (.useCredential, URLCredential(trust: trust)) }
@@ -336,6 +346,7 @@ struct ServerTrustTests {
   @Test("is not there: the authorities vouch for it, and the delegate pins another certificate all the same")
   func pinnedInCode() async throws {
     let scene = try await TrustScene(.ordinary)
+    defer { scene.stop() }
     try scene.site.show("server")
     await #expect(processExitsWith: .success) {
       [address = scene.site.url as String, authority = scene.site.authority as String] in
@@ -386,6 +397,7 @@ struct ServerTrustTests {
   @Test("is asked about in a background session that wants to see every server")
   func everyServerInTheBackground() async throws {
     let scene = try await TrustScene(.background, trustsAuthority: true)
+    defer { scene.stop() }
     try scene.site.show("server")
     let refusing = TrustDecider { _, _ in (.cancelAuthenticationChallenge, nil) }
     let url = try #require(URL(string: scene.site.url + "file"))
@@ -407,6 +419,7 @@ struct ServerTrustTests {
   @Test("has an authority that the session trusts", arguments: TrustHome.allCases)
   func trustedAuthorities(home: TrustHome) async throws {
     let scene = try await TrustScene(home)
+    defer { scene.stop() }
     try scene.site.show("server")
     let decider = TrustDecider { trust, _ in
       let isTrusted = SecTrustEvaluateWithError(trust, nil)
@@ -442,6 +455,7 @@ struct ServerTrustTests {
   func handedOn() async throws {
     final class Bare: NSObject, URLSessionDelegate, Sendable {}
     let scene = try await TrustScene(.ordinary)
+    defer { scene.stop() }
     try scene.site.show("server")
     let url = try #require(URL(string: scene.site.url + "file"))
     let authority = URL(fileURLWithPath: scene.site.authority)
@@ -457,6 +471,7 @@ struct ServerTrustTests {
   func streamed() async throws {
     final class Streaming: NSObject, URLSessionDataDelegate, Sendable {}
     let scene = try await TrustScene(.ordinary)
+    defer { scene.stop() }
     try scene.site.show("server")
     var request = URLRequest(url: try #require(URL(string: scene.site.url + "file")))
     request.httpMethod = "POST"
@@ -496,6 +511,7 @@ struct ServerTrustTests {
       let content = Response.generated(length: 300_000).etag("\"a\"")
       return request.headers["Range"] == nil ? content.stall(afterBytes: 200_000, until: gate) : content
     }
+    defer { scene.stop() }
     let decider = TrustDecider.accepting()
     scene.session(decider).downloadTask(with: try #require(URL(string: scene.site.url + "file"))).resume()
     #expect(await EndToEndTests.blocking { gate.waitForWaiters() })
@@ -509,6 +525,7 @@ struct ServerTrustTests {
   @Test("is asked about by the next process, with its certificates, where none was there")
   func unattended() async throws {
     let scene = try await TrustScene(.background)
+    defer { scene.stop() }
     let silent = TrustDecider { _, _ in (.performDefaultHandling, nil) }
     // Suspended: nothing is asked while this process is there.
     let task = scene.session(silent).downloadTask(with: try #require(URL(string: scene.site.url + "file")))

@@ -30,6 +30,7 @@ final class Nginx {
     try configuration.write(to: folder.appendingPathComponent("nginx.conf"), atomically: true, encoding: .utf8)
     process.executableURL = URL(fileURLWithPath: Self.path ?? "")
     process.arguments = ["-p", folder.path, "-c", folder.appendingPathComponent("nginx.conf").path]
+    process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try process.run()
   }
