@@ -16,6 +16,12 @@ package struct Certificate: Hashable, Sendable {
 
   /// Nil for bytes that are no certificate, or more than one.
   package init?(der: [UInt8]) {
+    guard let read = unsafe Self.withObject(der, { unsafe Certificate($0) }), let read else { return nil }
+    self = read
+  }
+
+  /// Lends OpenSSL's own object (`X509 *`) of such bytes; nil for bytes that are no certificate, or more than one.
+  static func withObject<Result>(_ der: [UInt8], _ body: (OpaquePointer) -> Result) -> Result? {
     let parsed = unsafe der.withUnsafeBufferPointer { buffer -> OpaquePointer? in
       var position = buffer.baseAddress
       guard let parsed = unsafe d2i_X509(nil, &position, buffer.count) else { return nil }
@@ -31,7 +37,7 @@ package struct Certificate: Hashable, Sendable {
       return nil
     }
     defer { unsafe X509_free(parsed) }
-    unsafe self.init(parsed)
+    return unsafe body(parsed)
   }
 
   /// Reads OpenSSL's own object (`X509 *`), which stays the caller's.

@@ -32,7 +32,7 @@ package struct TrustEvaluation: Sendable {
     defer { ERR_clear_error() }
     guard let store = unsafe X509_STORE_new() else { return "out of memory" }
     defer { unsafe X509_STORE_free(store) }
-    for anchor in anchors { unsafe Self.with(anchor) { _ = unsafe X509_STORE_add_cert(store, $0) } }
+    for anchor in anchors { unsafe Certificate.withObject(anchor.der) { _ = unsafe X509_STORE_add_cert(store, $0) } }
     if let anchorFile, unsafe X509_STORE_load_file(store, anchorFile) != 1, anchors.isEmpty {
       return "the file of trusted certificates cannot be read"
     }
@@ -42,12 +42,12 @@ package struct TrustEvaluation: Sendable {
       unsafe OPENSSL_sk_free(others)
     }
     for other in chain.dropFirst() {
-      unsafe Self.with(other) { raw in
+      unsafe Certificate.withObject(other.der) { raw in
         // SAFETY: the stack holds a reference of its own, which is given back above.
         if unsafe X509_up_ref(raw) == 1 { unsafe OPENSSL_sk_push(others, UnsafeRawPointer(raw)) }
       }
     }
-    switch unsafe Self.with(leaf, { unsafe verify($0, others, store) }) {
+    switch unsafe Certificate.withObject(leaf.der, { unsafe verify($0, others, store) }) {
     case .trusted: return nil
     case .refused(let reason): return reason
     case nil: return "the certificate cannot be read"
@@ -81,16 +81,5 @@ package struct TrustEvaluation: Sendable {
     if host.isAddress { return unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, host.text) }
     unsafe X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
     return unsafe X509_VERIFY_PARAM_set1_host(parameters, host.text, 0)
-  }
-
-  /// Nil when the bytes are no certificate.
-  private static func with<Result>(_ certificate: Certificate, _ body: (OpaquePointer) -> Result) -> Result? {
-    let raw = unsafe certificate.der.withUnsafeBufferPointer { buffer -> OpaquePointer? in
-      var position = buffer.baseAddress
-      return unsafe d2i_X509(nil, &position, buffer.count)
-    }
-    guard let raw = unsafe raw else { return nil }
-    defer { unsafe X509_free(raw) }
-    return unsafe body(raw)
   }
 }

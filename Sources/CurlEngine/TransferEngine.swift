@@ -48,8 +48,7 @@ package enum EngineEvent: Hashable, Sendable {
   package var attempt: AttemptID {
     switch self {
     case .informed(let attempt, _), .responded(let attempt, _, _), .progressed(let attempt, _, _),
-      .received(let attempt, _),
-      .synced(let attempt, _), .ended(let attempt, _, _):
+      .received(let attempt, _), .synced(let attempt, _), .ended(let attempt, _, _):
       attempt
     }
   }

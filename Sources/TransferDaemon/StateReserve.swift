@@ -37,7 +37,7 @@ struct StateReserve {
       isHeld = true
       return
     }
-    guard let folder = try? Files.freeBytes(path: Files.parent(of: path)), folder >= 2 * sizeBytes else { return }
+    guard let free = try? Files.freeBytes(path: Files.parent(of: path)), free >= 2 * sizeBytes else { return }
     do throws(SystemError) {
       try Files.remove(path)
       let file = try Files.createPrivate(path)

@@ -116,6 +116,7 @@ package struct Admission: Hashable, Sendable {
     if let rest = rests[origin] { hold(index, until: rest) }
     return index
   }
+
   /// So many lanes are new that a look at all tasks is worth it: hosts come and go, and a daemon stays.
   var isUntidy: Bool { lanes.count > 2 * tidied }
 
