@@ -74,9 +74,6 @@ static inline CURLcode ccurl_get_offset(CURL *easy, CURLINFO what, curl_off_t *v
 static inline CURLcode ccurl_get_pointer(CURL *easy, CURLINFO what, char **value) {
   return curl_easy_getinfo(easy, what, value);
 }
-static inline CURLcode ccurl_get_socket(CURL *easy, curl_socket_t *value) {
-  return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, value);
-}
 
 static inline CURLcode ccurl_set_tls_context_function(
     CURL *easy, CURLcode (*value)(CURL *easy, void *context, void *user)) {

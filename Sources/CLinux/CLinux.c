@@ -79,6 +79,18 @@ ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t co
   off64_t from = offset, to = offset;
   return copy_file_range(source, &from, destination, &to, count, 0);
 }
+int clinux_pipe(int *read_end, int *write_end) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return -1;
+  *read_end = ends[0];
+  *write_end = ends[1];
+  return 0;
+}
+int clinux_pipe_resize(int pipe, int bytes) { return fcntl(pipe, F_SETPIPE_SZ, bytes); }
+ssize_t clinux_splice(int source, int destination, int64_t offset, size_t count) {
+  off64_t to = offset;
+  return splice(source, NULL, destination, offset < 0 ? NULL : &to, count, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+}
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count) {
   return sync_file_range(descriptor, offset, count, SYNC_FILE_RANGE_WRITE);
 }

@@ -109,7 +109,7 @@ private func watchSocket(
 ) -> Int32 {
   guard let user = unsafe user else { return -1 }
   let engine = unsafe Unmanaged<CurlEngine>.fromOpaque(user).takeUnretainedValue()
-  engine.watch(socket, what)
+  engine.watch(socket, what, for: unsafe easy.flatMap { unsafe CurlCallbacks.transfer(of: $0) })
   return 0
 }
 

@@ -1,4 +1,5 @@
 import CCurl
+import LinuxSystem
 package import TransferCore
 
 /// libcurl cannot be set up.
@@ -21,6 +22,8 @@ package struct EngineUnavailable: Error, Hashable {
   /// Origins that broke an upload's stream without an answer. RFC 9113 section 8.1 lets a server answer early and reset
   /// the stream; libcurl 7.88 loses that answer, and would lose it again.
   private var earlyAnswerers: Set<String> = []
+  /// Transfers whose bodies are spliced, by their sockets.
+  private var splicing: [Int32: EasyTransfer] = [:]
   private var timer: BootInstant?
   /// When idle connections are dropped.
   private var idleDrop: BootInstant?
@@ -170,9 +173,16 @@ package struct EngineUnavailable: Error, Hashable {
   }
 
   private func release(_ transfer: EasyTransfer, _ reason: EasyTransfer.Holds) {
-    let result = transfer.release(reason)
-    if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+    apply(transfer.release(reason), to: transfer)
     collect()
+  }
+
+  /// Deals with what libcurl said when a transfer went on.
+  private func apply(_ result: CURLcode, to transfer: EasyTransfer) {
+    if result != CURLE_OK, transfer.isOnWire { return finish(transfer, result) }
+    if transfer.holds.isEmpty, let socket = transfer.splicedSocket, splicing[socket] === transfer {
+      registrar.watch(socket, readable: true, writable: false)
+    }
   }
 
   // MARK: Readiness and time
@@ -181,6 +191,10 @@ package struct EngineUnavailable: Error, Hashable {
   package func ready(_ descriptor: Int32, readable: Bool, writable: Bool) {
     guard !isClosed else { return }
     context.now = BootClock.now
+    if let transfer = splicing[descriptor] {
+      splice(transfer)
+      return collect()
+    }
     let mask = (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0)
     var running: Int32 = 0
     unsafe curl_multi_socket_action(multi, descriptor, mask, &running)
@@ -212,14 +226,61 @@ package struct EngineUnavailable: Error, Hashable {
     timer = milliseconds < 0 ? nil : BootClock.now + .milliseconds(milliseconds)
   }
 
-  /// libcurl's socket callback.
-  func watch(_ socket: Int32, _ what: Int32) {
+  /// libcurl's socket callback. Of several sockets that connect at once (RFC 8305) none is read before one has won;
+  /// CURLINFO_ACTIVESOCKET names none while a transfer runs.
+  func watch(_ socket: Int32, _ what: Int32, for transfer: EasyTransfer?) {
+    guard splicing[socket] == nil else { return }
+    if what != CURL_POLL_REMOVE, what & Int32(CURL_POLL_IN) != 0 {
+      transfer?.socket = socket
+    } else if transfer?.socket == socket {
+      transfer?.socket = nil
+    }
     if what == CURL_POLL_REMOVE {
       registrar.unwatch(socket)
     } else {
       registrar.watch(
         socket, readable: what & Int32(CURL_POLL_IN) != 0, writable: what & Int32(CURL_POLL_OUT) != 0)
     }
+  }
+
+  // MARK: Splicing
+
+  /// Takes the sockets of those transfers from libcurl whose bodies need it no more.
+  private func beginSplicing() {
+    let transfers = context.spliceable
+    context.spliceable = []
+    for transfer in transfers {
+      apply(transfer.beginSplicing(), to: transfer)
+      guard transfer.isOnWire, let socket = transfer.splicedSocket else { continue }
+      splicing[socket] = transfer
+      registrar.watch(socket, readable: true, writable: false)
+    }
+  }
+
+  private func splice(_ transfer: EasyTransfer) {
+    guard let pipe = openPipe() else {
+      return breakOff(
+        transfer,
+        TransferFailure(.internalFault, .transient, detail: "No pipe to receive the body by: too many open files."))
+    }
+    if let result = transfer.splice(pipe) {
+      // What did not reach the file must not reach another one.
+      if result == CURLE_WRITE_ERROR { context.pipe = nil }
+      return finish(transfer, result)
+    }
+    if !transfer.holds.isEmpty, let socket = transfer.splicedSocket { registrar.unwatch(socket) }
+  }
+
+  private func openPipe() -> SplicePipe? {
+    if context.pipe == nil { context.pipe = try? SplicePipe() }
+    return context.pipe
+  }
+
+  /// Gives a socket back to libcurl, which closes it.
+  private func endSplicing(_ transfer: EasyTransfer) {
+    guard let socket = transfer.splicedSocket, splicing[socket] === transfer else { return }
+    splicing[socket] = nil
+    registrar.unwatch(socket)
   }
 
   // MARK: Ends
@@ -241,6 +302,7 @@ package struct EngineUnavailable: Error, Hashable {
       }
     }
     writeGathered()
+    if !context.spliceable.isEmpty { beginSplicing() }
   }
 
   /// What libcurl's call brought goes to the file before anybody hears of it.
@@ -260,6 +322,7 @@ package struct EngineUnavailable: Error, Hashable {
     transfer.endLookup()
     guard transfer.isOnWire else { return }
     transfer.isOnWire = false
+    endSplicing(transfer)
     unsafe curl_multi_remove_handle(multi, transfer.easy.raw)
   }
 
@@ -319,6 +382,7 @@ package struct EngineUnavailable: Error, Hashable {
     guard transfers.isEmpty, let fresh = unsafe curl_multi_init() else { return }
     unsafe curl_multi_cleanup(multi)
     unsafe multi = fresh
+    context.pipe = nil
     timer = nil
     configureMulti()
   }
@@ -405,8 +469,7 @@ package struct EngineUnavailable: Error, Hashable {
 
   private func releaseDisk(_ transfer: EasyTransfer) {
     guard transfer.holds.contains(.disk), transfer.sink?.isFull == false else { return }
-    let result = transfer.release(.disk)
-    if result != CURLE_OK, transfer.isOnWire { finish(transfer, result) }
+    apply(transfer.release(.disk), to: transfer)
   }
 
   private func breakOff(_ transfer: EasyTransfer, _ failure: TransferFailure) {
@@ -415,6 +478,9 @@ package struct EngineUnavailable: Error, Hashable {
   }
 
   // MARK: Events
+
+  /// Body bytes that went from a socket to a file without libcurl. Diagnostic.
+  package var splicedBytes: Int64 { context.splicedBytes }
 
   package var hasEvents: Bool { !context.queue.isEmpty || !context.untold.isEmpty }
 

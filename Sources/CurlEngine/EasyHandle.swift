@@ -84,10 +84,4 @@ import TransferCore
     let text = unsafe String(cString: value)
     return text.isEmpty ? nil : text
   }
-
-  /// The socket that the transfer uses now; nil when it has none.
-  var socket: Int32? {
-    var value: curl_socket_t = -1
-    return unsafe ccurl_get_socket(raw, &value) == CURLE_OK && value >= 0 ? value : nil
-  }
 }

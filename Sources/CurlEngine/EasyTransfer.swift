@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import LinuxSystem
 import TransferCore
 
 /// One attempt on the wire: what libcurl's callbacks act on.
@@ -49,6 +50,16 @@ final class EasyTransfer {
   private(set) var isSendPaused = false
   /// The transfer is in the multi handle.
   var isOnWire = false
+  /// The rest of this body can be spliced, and nobody has looked at it yet.
+  private var mayBeSpliced = false
+  /// The socket on which libcurl waits for this transfer's answer; nil when it waits for none.
+  var socket: Int32?
+  /// The same as libcurl stopped reading it.
+  private var offeredSocket: Int32?
+  /// Set once the rest of the body is spliced from it.
+  private(set) var splicedSocket: Int32?
+  /// How much of the body libcurl had read by then.
+  private var libcurlRead: Int64?
   /// Set when libcurl is done and only a worker's calls are awaited.
   var result: CURLcode?
 
@@ -144,6 +155,7 @@ final class EasyTransfer {
     self.head = head
     self.verdict = verdict
     prepareDecoding(head)
+    mayBeSpliced = !discards && isSpliceable(head)
     if verdict == .takeWhole, order.judgement.resume != nil { holds.insert(.record) }
     awaitsRecord = order.keepsResumePoint && isContinuable(head, verdict)
     tellResponse()
@@ -241,7 +253,71 @@ final class EasyTransfer {
     received += Int64(bytes.count)
     if awaitsRecord, received >= Limits.unrecordedBytes { holds.insert(.unrecorded) }
     tell()
+    if mayBeSpliced { offerSplicing() }
     return bytes.count
+  }
+
+  // MARK: Splicing
+
+  /// What follows the head on the socket is the body and nothing else, and goes to a file.
+  private func isSpliceable(_ head: ResponseHead) -> Bool {
+    isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
+  }
+
+  /// Makes libcurl stop reading for the rest of a long body. Called in its callback, as curl_easy_pause(3) allows: it
+  /// hands over what it has read and returns. Both directions are paused, for of one alone it tries to read once more
+  /// (7.88).
+  private func offerSplicing() {
+    guard !context.mayNotSplice, holds.isEmpty, !awaitsRecord, let socket, let expected = framing.expected,
+      expected - received >= EngineLimits.splicedBytes, unsafe curl_easy_pause(easy.raw, CURLPAUSE_ALL) == CURLE_OK
+    else { return }
+    mayBeSpliced = false
+    isReceivePaused = true
+    // Now libcurl waits for none.
+    offeredSocket = socket
+    context.spliceable.append(self)
+  }
+
+  /// Takes the socket from libcurl, which has returned; or goes on with libcurl, whose result is returned.
+  func beginSplicing() -> CURLcode {
+    guard isOnWire else { return CURLE_OK }
+    guard holds.isEmpty else {
+      mayBeSpliced = true
+      return CURLE_OK
+    }
+    isReceivePaused = false
+    guard hasAllThatWasRead else { return applyPause() }
+    libcurlRead = received
+    splicedSocket = offeredSocket
+    return CURLE_OK
+  }
+
+  /// What libcurl has read of the body came here: the next byte on the socket is the body's next.
+  private var hasAllThatWasRead: Bool { easy.bytes(CURLINFO_SIZE_DOWNLOAD_T) == libcurlRead ?? received }
+
+  /// Moves what waits in the socket, one pipe's fill at most. Returns how the transfer ended, as libcurl would say it;
+  /// nil while it goes on.
+  func splice(_ pipe: SplicePipe) -> CURLcode? {
+    guard let splicedSocket, let sink, let expected = framing.expected, holds.isEmpty else { return nil }
+    let (count, error) = pipe.fill(from: splicedSocket, atMost: expected - received)
+    if error == EAGAIN { return nil }
+    if error != 0 { return CURLE_RECV_ERROR }
+    if count == 0 { return CURLE_PARTIAL_FILE }
+    guard hasAllThatWasRead else {
+      context.mayNotSplice = true
+      ownFailure = TransferFailure(.internalFault, .transient, detail: "libcurl read on while it was paused.")
+      return CURLE_WRITE_ERROR
+    }
+    lastProgress = context.now
+    tell()
+    if let failure = sink.write(pipe, count) {
+      ownFailure = failure
+      return CURLE_WRITE_ERROR
+    }
+    if sink.isFull { holds.insert(.disk) }
+    received += Int64(count)
+    context.splicedBytes += Int64(count)
+    return received == expected ? CURLE_OK : nil
   }
 
   // MARK: Request bytes
@@ -273,7 +349,7 @@ final class EasyTransfer {
 
   /// Plain HTTP/1 only: under TLS and HTTP/2 a readable socket says nothing about an answer.
   private func hasEarlyAnswer(_ upload: UploadBody) -> Bool {
-    guard isPlain, verdict == nil, upload.offset > 0, let socket = easy.socket else { return false }
+    guard isPlain, verdict == nil, upload.offset > 0, let socket else { return false }
     var entry = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
     return unsafe poll(&entry, 1, 0) == 1 && entry.revents & Int16(POLLIN) != 0
   }

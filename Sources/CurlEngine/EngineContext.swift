@@ -1,3 +1,4 @@
+import LinuxSystem
 import Synchronization
 import TransferCore
 
@@ -21,6 +22,14 @@ final class EngineContext {
   let gathered = GatherBuffer(capacity: EngineLimits.gatheredBytes)
   /// Attempts whose gathered bytes could not be written.
   var failedWrites: [AttemptID] = []
+  /// Transfers whose bodies can be spliced from here on, once libcurl has returned.
+  var spliceable: [EasyTransfer] = []
+  /// Empty whenever the engine is left. Nil until a body is spliced, and after one that got stuck in it.
+  var pipe: SplicePipe?
+  /// This libcurl does not keep to its pauses.
+  var mayNotSplice = false
+  /// Body bytes that were spliced since this engine began. Diagnostic.
+  var splicedBytes: Int64 = 0
 
   init(reports: FileReports) { self.reports = reports }
 

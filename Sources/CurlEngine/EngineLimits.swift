@@ -33,6 +33,10 @@ enum EngineLimits {
   static let abandonedLookupTime: Duration = .seconds(30)
   /// Body bytes that are written by one call: what one read of the socket brings.
   static let gatheredBytes = 128 * 1024
+  /// With more of a plain body to come, its bytes are spliced from the socket to the file (docs/decisions/0008). The
+  /// connection is not used again afterwards: on a fast link so many bytes take half a second, a new one a few round
+  /// trips.
+  static let splicedBytes: Int64 = 64 * 1024 * 1024
   /// A part file is synced when so many bytes are new and the last sync is so long ago …
   static let syncBytes: Int64 = 4 * 1024 * 1024
   static let syncPause: Duration = .milliseconds(250)

@@ -1,3 +1,4 @@
+import LinuxSystem
 import TransferCore
 
 /// Writes a response's body to its part file and keeps it durable, not too often and not too rarely.
@@ -135,12 +136,31 @@ final class PartFileSink {
       offset += Int64(bytes.count)
       pump()
     }
+    noteNewBytes()
+    return failure
+  }
+
+  private func noteNewBytes() {
     if oldestUnsynced == nil, access.isDurable {
       oldestUnsynced = context.now
       context.scan(by: context.now + EngineLimits.syncTime)
     }
     if isSyncDue { sync() }
-    return failure
+  }
+
+  /// Bytes can be spliced to this file: the loop thread writes it.
+  var takesSplices: Bool { access.isLocal }
+
+  /// Takes the `count` bytes that a pipe holds, or says why not; then the pipe may hold some still.
+  func write(_ pipe: SplicePipe, _ count: Int) -> TransferFailure? {
+    writeGathered()
+    if let failure { return failure }
+    let (written, error) = file.write(pipe, count, at: held)
+    held += Int64(written)
+    offset = held
+    guard error == 0 else { return SystemFailure.writing(error) }
+    noteNewBytes()
+    return nil
   }
 
   /// libcurl hands over at most 16 KiB at a time: copying them is cheaper than a call for each.

@@ -28,8 +28,8 @@ final class SharedDescriptor: Sendable {
 
   /// Writes all bytes at an offset. Returns how many were written, and the error number that stopped it (0: none).
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> (written: Int, error: Int32) {
-    do throws(SystemError) { try FaultPoint.reach("part.write") } catch { return (0, error.number) }
-    if let keptRoom, !keptRoom.admits(bytes.count, to: number) { return (0, ENOSPC) }
+    let error = refusal(of: bytes.count)
+    guard error == 0 else { return (0, error) }
     var done = 0
     while done < bytes.count {
       // SAFETY: the range [done, count) lies within the buffer, which the caller keeps alive.
@@ -44,6 +44,32 @@ final class SharedDescriptor: Sendable {
       }
     }
     return (done, 0)
+  }
+
+  /// The same with the `count` bytes that a pipe holds. After an error some of them may still be in it.
+  func write(_ pipe: SplicePipe, _ count: Int, at offset: Int64) -> (written: Int, error: Int32) {
+    let error = refusal(of: count)
+    guard error == 0 else { return (0, error) }
+    var done = 0
+    while done < count {
+      let (moved, error) = pipe.empty(into: number, at: offset + Int64(done), count - done)
+      if error == EINVAL {
+        let (written, error) = unsafe pipe.take(count - done).withUnsafeBytes {
+          unsafe write($0, at: offset + Int64(done))
+        }
+        return (done + written, error == 0 && done + written < count ? EIO : error)
+      }
+      guard moved > 0 else { return (done, error == 0 ? EIO : error) }
+      done += moved
+    }
+    return (done, 0)
+  }
+
+  /// Why so many bytes may not be written, before they are; 0 when they may.
+  private func refusal(of count: Int) -> Int32 {
+    do throws(SystemError) { try FaultPoint.reach("part.write") } catch { return error.number }
+    if let keptRoom, !keptRoom.admits(count, to: number) { return ENOSPC }
+    return 0
   }
 
   /// Reads up to the buffer's size at an offset; `count` is 0 at the end of the file.

@@ -49,6 +49,11 @@ int clinux_rename_noreplace(const char *_Nonnull from, const char *_Nonnull to);
 int clinux_reflink(int destination, int source);
 int clinux_link_descriptor(int source, const char *_Nonnull to);
 ssize_t clinux_copy_range(int source, int destination, int64_t offset, size_t count);
+/* A pipe whose ends do not block and are closed by exec; its room in bytes; and bytes of it to or from a descriptor (at an
+   offset, or with -1 where that stands). */
+int clinux_pipe(int *_Nonnull read_end, int *_Nonnull write_end);
+int clinux_pipe_resize(int pipe, int bytes);
+ssize_t clinux_splice(int source, int destination, int64_t offset, size_t count);
 int clinux_start_writeback(int descriptor, int64_t offset, int64_t count);
 /* Query or take the exclusive open-file-description lock of a whole file; query returns 1 when another holds it. */
 int clinux_lock_take(int descriptor);

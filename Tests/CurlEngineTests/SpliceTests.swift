@@ -1,0 +1,224 @@
+import CurlEngine
+import Foundation
+import Glibc
+import LinuxSystem
+import Testing
+import TransferCore
+
+extension EngineTests {
+  /// Bodies that leave libcurl's hands (docs/decisions/0008).
+  @Suite struct Splicing {
+    static let total = 96 << 20
+    static let bytes = pattern(total)
+
+    static func head(_ length: Int = total, _ fields: String = "") -> String {
+      "HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\nETag: \"1\"\r\n\(fields)\r\n"
+    }
+
+    /// Serves the body after a head, from the offset that a Range asks for, `count` bytes of it at most.
+    static func server(limit: Int = total, _ end: @escaping @Sendable (Peer) -> Void = { $0.waitForEnd() })
+      -> ScriptedServer
+    {
+      ScriptedServer { peer in
+        guard let request = peer.readHead() else { return }
+        if let range = request.split(separator: "\r\n").first(where: { $0.hasPrefix("Range: bytes=") }),
+          let start = Int(range.dropFirst("Range: bytes=".count).dropLast())
+        {
+          peer.send(
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes \(start)-\(total - 1)/\(total)\r\n"
+              + "Content-Length: \(total - start)\r\nETag: \"1\"\r\n\r\n")
+          peer.send(Array(bytes[start...]))
+          return peer.waitForEnd()
+        }
+        peer.send(head())
+        peer.send(limit == total ? bytes : Array(bytes[..<limit]))
+        end(peer)
+      }
+    }
+
+    /// Most of the body went past libcurl, and the file holds what was sent.
+    static func expectWhole(_ outcome: Outcome, _ rig: EngineRig, spliced: Int = total / 2) {
+      #expect(outcome.end == .complete(TransferSummary(held: Int64(total), isLengthVerified: true)))
+      #expect(outcome.facts?.received == Int64(total))
+      #expect(outcome.isOrdered)
+      #expect(rig.engine.splicedBytes >= spliced)
+      let isSame = rig.content() == bytes
+      #expect(isSame)
+    }
+
+    @Test func aLongPlainBodyIsSpliced() throws {
+      let server = Self.server()
+      let rig = try EngineRig()
+      let outcome = rig.run(rig.order(server.url + "/"), part: rig.part())
+      Self.expectWhole(outcome, rig)
+      #expect(outcome.synced == outcome.synced.sorted())
+      #expect((outcome.facts?.metrics?.responseEnd ?? 0) > (outcome.facts?.metrics?.responseStart ?? .max))
+      #expect(outcome.facts?.metrics?.responseBodyBytes == Int64(Self.total))
+    }
+
+    @Test func twoAtOnceDoNotMix() throws {
+      let server = Self.server()
+      let rig = try EngineRig()
+      let orders = [rig.order(server.url + "/1"), rig.order(server.url + "/2")]
+      for (index, order) in orders.enumerated() {
+        rig.engine.start(order, part: rig.part("part\(index)"), body: nil)
+      }
+      for (index, order) in orders.enumerated() {
+        #expect(rig.outcome(of: order.attempt).summary?.held == Int64(Self.total))
+        let isSame = rig.content("part\(index)") == Self.bytes
+        #expect(isSame)
+      }
+      #expect(rig.engine.splicedBytes > Self.total)
+    }
+
+    /// What comes after the body is not the body's, and the connection is not used again.
+    @Test func bytesBehindTheBodyAreNobodys() throws {
+      let server = Self.server { peer in
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+        peer.waitForEnd()
+      }
+      let rig = try EngineRig()
+      Self.expectWhole(rig.run(rig.order(server.url + "/"), part: rig.part()), rig)
+      Self.expectWhole(rig.run(rig.order(server.url + "/"), part: rig.part()), rig)
+      #expect(server.connectionCount == 2)
+    }
+
+    @Test(arguments: ["closes", "resets"]) func aConnectionThatEndsEarlyIsContinued(how: String) throws {
+      let limit = 80 << 20
+      let server = Self.server(limit: limit) { $0.endEarly(how) }
+      let rig = try EngineRig()
+      let first = rig.run(rig.order(server.url + "/"), part: rig.part())
+      #expect(first.failure?.code == .connectionLost)
+      #expect(first.failure?.retryability == .transient)
+      let held = first.held ?? 0
+      #expect(held > 0)
+      #expect(held <= limit)
+      if how == "closes" { #expect(held == limit) }
+      let part = rig.content()
+      let isSame = part == Array(Self.bytes[..<part.count])
+      #expect(isSame)
+      #expect(part.count == Int(held))
+
+      let resume = ResumePoint(validator: .entityTag("\"1\""), offset: held, total: Int64(Self.total))
+      let descriptor = unsafe open(rig.path("part"), O_RDWR | O_CLOEXEC)
+      let again = PartFile(
+        descriptor: descriptor, size: held, access: FileAccess(isLocal: true, worker: rig.worker))
+      let second = rig.run(rig.order(server.url + "/", resume: resume), part: again)
+      #expect(second.summary?.held == Int64(Self.total))
+      let isWhole = rig.content() == Self.bytes
+      #expect(isWhole)
+    }
+
+    /// The pipe's bytes are written by hand where a file cannot be spliced to (splice(2): EINVAL, as with O_APPEND).
+    @Test func aFileThatCannotBeSplicedToGetsTheSameBytes() throws {
+      let server = Self.server()
+      let rig = try EngineRig()
+      var part = rig.part()
+      _ = close(part.descriptor)
+      part.descriptor = unsafe open(rig.path("part"), O_RDWR | O_APPEND | O_CLOEXEC)
+      Self.expectWhole(rig.run(rig.order(server.url + "/"), part: part), rig)
+    }
+
+    @Test func aPausedTransferWaitsAndGoesOn() throws {
+      let server = Self.server()
+      let rig = try EngineRig()
+      let order = rig.order(server.url + "/", timeout: .seconds(1))
+      rig.engine.start(order, part: rig.part(), body: nil)
+      #expect(rig.turn { $0.engine.splicedBytes > 0 })
+      rig.engine.pause(order.attempt)
+      rig.turn(seconds: 0.2) { _ in false }
+      let before = rig.engine.splicedBytes
+      // Longer than the watchdog waits.
+      rig.turn(seconds: 2) { _ in false }
+      #expect(rig.engine.splicedBytes == before)
+      #expect(Outcome(rig.events).end == nil)
+      rig.engine.unpause(order.attempt)
+      Self.expectWhole(rig.outcome(of: order.attempt), rig)
+    }
+
+    @Test func aServerThatFallsSilentIsTimedOut() throws {
+      let server = Self.server(limit: 40 << 20)
+      let rig = try EngineRig()
+      let outcome = rig.run(rig.order(server.url + "/", timeout: .seconds(1)), part: rig.part())
+      #expect(outcome.failure?.code == .timedOut)
+      #expect(outcome.held == 40 << 20)
+      #expect(rig.engine.splicedBytes > 0)
+    }
+
+    @Test func aStoppedTransferLeavesNothing() throws {
+      let server = Self.server(limit: 40 << 20)
+      let rig = try EngineRig()
+      rig.turn(seconds: 0.1) { _ in false }
+      let before = openDescriptors()
+      let order = rig.order(server.url + "/")
+      rig.engine.start(order, part: rig.part(), body: nil)
+      #expect(rig.turn { $0.engine.splicedBytes > 0 })
+      rig.events = []
+      rig.engine.stop(order.attempt)
+      rig.turn(seconds: 0.2) { _ in false }
+      #expect(rig.events.isEmpty)
+      rig.engine.close()
+      rig.engine.turn(now: PollLoop.now + .seconds(31))
+      let part = rig.content()
+      let isSame = part == Array(Self.bytes[..<part.count])
+      #expect(isSame)
+      // The server's end of the connection, and the pipe, which goes with the engine's idle connections.
+      #expect(rig.turn(seconds: 10) { _ in openDescriptors() <= before + 2 })
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs the right to mount a small filesystem"))
+    func aDiskThatFillsEndsTheAttemptAndTheNextIsNotGivenItsBytes() throws {
+      let server = Self.server()
+      let rig = try EngineRig()
+      let small = rig.path("small")
+      try FileManager.default.createDirectory(atPath: small, withIntermediateDirectories: true)
+      guard try run("/bin/mount", "-t", "tmpfs", "-o", "size=50m", "tmpfs", small) == 0 else { return }
+      defer { _ = try? run("/bin/umount", "-l", small) }
+      let outcome = rig.run(rig.order(server.url + "/"), part: rig.part("small/part"))
+      #expect(outcome.failure?.code == .noSpace)
+      let held = Int(outcome.held ?? 0)
+      #expect(held == 50 << 20)
+      #expect(rig.engine.splicedBytes > 0)
+      let isSame = rig.content("small/part") == Array(Self.bytes[..<held])
+      #expect(isSame)
+      Self.expectWhole(rig.run(rig.order(server.url + "/"), part: rig.part()), rig)
+    }
+
+    private func run(_ program: String, _ arguments: String...) throws -> Int32 {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: program)
+      process.arguments = arguments
+      try process.run()
+      process.waitUntilExit()
+      return process.terminationStatus
+    }
+
+    @Test func whatIsNotPlainOrNotLongStaysWithLibcurl() throws {
+      let rig = try EngineRig()
+      let short = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5000000\n\n", pattern(5_000_000))
+      #expect(rig.run(rig.order(short.url + "/"), part: rig.part()).summary?.held == 5_000_000)
+      let chunked = ScriptedServer { peer in
+        _ = peer.readHead()
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for start in stride(from: 0, to: Self.total, by: 1 << 20) {
+          peer.send("100000\r\n")
+          peer.send(Array(Self.bytes[start..<start + 1 << 20]))
+          peer.send("\r\n")
+        }
+        peer.send("0\r\n\r\n")
+        peer.waitForEnd()
+      }
+      #expect(rig.run(rig.order(chunked.url + "/"), part: rig.part()).summary?.held == Int64(Self.total))
+      let server = Self.server()
+      let remote = rig.part(isLocal: false)
+      #expect(rig.run(rig.order(server.url + "/"), part: remote).summary?.held == Int64(Self.total))
+      let another = Self.server()
+      #expect(rig.run(rig.order(another.url + "/", sink: .client)).received.count == Self.total)
+      #expect(rig.engine.splicedBytes == 0)
+    }
+  }
+}
+
+extension Peer {
+  fileprivate func endEarly(_ how: String) { if how == "resets" { reset() } else { close() } }
+}
