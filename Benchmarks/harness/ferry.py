@@ -143,8 +143,8 @@ class Client:
 
     NUMBER = re.compile(rb'"number":(\d+)')
 
-    def collect(self, session, count, deadline=600):
-        """Takes results, acknowledging what each read brought, until `count` completions came. Of a delivery only its
+    def collect(self, session, count, deadline=600, send=None):
+        """Takes results, acknowledging (by `send`) what each read brought, until `count` completions came. Of a delivery only its
         kind and number are looked at; keys may come in any order, so its own number is the one outside of `task`."""
         done = failed = 0
         self.link.settimeout(deadline)
@@ -164,7 +164,7 @@ class Client:
                         if b'"state":"succeeded"' not in line:
                             failed += 1
                 if numbers:
-                    self.send(self.request("delivery.acknowledge", {"session": session, "numbers": numbers})[1])
+                    (send or self.send)(self.request("delivery.acknowledge", {"session": session, "numbers": numbers})[1])
             if done < count:
                 self.receive()
         self.link.settimeout(None)

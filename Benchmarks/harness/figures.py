@@ -1,6 +1,7 @@
 """The figures. Each function measures one workload with all its tools in turns, and returns a `Table`."""
 
 import os
+import queue
 import random
 import shutil
 import signal
@@ -204,10 +205,15 @@ def many_files(bench, count, size, place, scheme="http", writer=False):
 
         def work():
             cpu, began = measure.own_cpu(), time.perf_counter()
-            sender = threading.Thread(target=lambda: [client.send(data) for data in requests])
+            # One thread sends, or requests and acknowledgements would mix.
+            outgoing = queue.SimpleQueue()
+            for data in requests:
+                outgoing.put(data)
+            sender = threading.Thread(target=lambda: [client.send(data) for data in iter(outgoing.get, None)])
             sender.start()
-            failed = client.collect(session, count)
+            failed = client.collect(session, count, send=outgoing.put)
             wall = time.perf_counter() - began
+            outgoing.put(None)
             sender.join()
             assert failed == 0, "%d failed" % failed
             return Cost(wall, measure.own_cpu() - cpu)
