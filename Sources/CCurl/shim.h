@@ -11,7 +11,6 @@
 typedef size_t (*ccurl_data_function)(char *buffer, size_t size, size_t count, void *user);
 typedef int (*ccurl_seek_function)(void *user, curl_off_t offset, int origin);
 typedef curl_socket_t (*ccurl_open_socket_function)(void *user, curlsocktype purpose, struct curl_sockaddr *address);
-typedef int (*ccurl_close_socket_function)(void *user, curl_socket_t socket);
 typedef int (*ccurl_resolver_start_function)(void *state, void *reserved, void *user);
 typedef int (*ccurl_prerequest_function)(
     void *user, char *primary_ip, char *local_ip, int primary_port, int local_port);
@@ -41,9 +40,6 @@ static inline CURLcode ccurl_set_seek_function(CURL *easy, ccurl_seek_function v
 }
 static inline CURLcode ccurl_set_open_socket_function(CURL *easy, ccurl_open_socket_function value) {
   return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, value);
-}
-static inline CURLcode ccurl_set_close_socket_function(CURL *easy, ccurl_close_socket_function value) {
-  return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
 }
 static inline CURLcode ccurl_set_resolver_start_function(CURL *easy, ccurl_resolver_start_function value) {
   return curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, value);
@@ -105,6 +101,13 @@ static inline CURL *ccurl_next_done(CURLM *multi, CURLcode *result) {
     return message->easy_handle;
   }
   return NULL;
+}
+
+// The connection's round trip as the kernel has measured it, in microseconds (tcp(7)); -1 where it does not say.
+static inline long ccurl_round_trip(curl_socket_t socket) {
+  struct tcp_info facts;
+  socklen_t length = sizeof facts;
+  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &facts, &length) == 0 ? (long)facts.tcpi_rtt : -1;
 }
 
 // A socket counts as writable only while less than so many bytes wait in it unsent (tcp(7)).

@@ -268,10 +268,15 @@ final class EasyTransfer {
   /// hands over what it has read and returns. Both directions are paused, for of one alone it tries to read once more
   /// (7.88).
   private func offerSplicing() {
-    guard !context.mayNotSplice, holds.isEmpty, !awaitsRecord, let socket, let expected = framing.expected,
-      expected - received >= EngineLimits.splicedBytes, unsafe curl_easy_pause(easy.raw, CURLPAUSE_ALL) == CURLE_OK
-    else { return }
+    guard holds.isEmpty, !awaitsRecord, let socket, let expected = framing.expected else { return }
+    // Less is to come each time: what is too little now stays so.
     mayBeSpliced = false
+    // A connection that ends anyway costs nothing to give up.
+    let roundTrip = head?.endsConnection == true ? 0 : ccurl_round_trip(socket)
+    let floor = EngineLimits.splicedBytes(roundTrip: roundTrip < 0 ? nil : roundTrip)
+    guard !context.mayNotSplice, expected - received >= floor,
+      unsafe curl_easy_pause(easy.raw, CURLPAUSE_ALL) == CURLE_OK
+    else { return }
     isReceivePaused = true
     // Now libcurl waits for none.
     offeredSocket = socket
@@ -569,5 +574,13 @@ final class EasyTransfer {
       source: upload.map { $0.check ?? .changed } ?? .notApplicable,
       metrics: times.measure(easy, order, head: head, sent: sent, received: received),
       discardedWhole: discardedWhole)
+  }
+}
+
+extension ResponseHead {
+  /// The server closes the connection after this response in any case (RFC 9112 section 9.3).
+  fileprivate var endsConnection: Bool {
+    httpVersion == "1.0"
+      || headers.values("Connection").contains { $0.asciiLowercased.contains("close") }
   }
 }

@@ -33,10 +33,18 @@ enum EngineLimits {
   static let abandonedLookupTime: Duration = .seconds(30)
   /// Body bytes that are written by one call: what one read of the socket brings.
   static let gatheredBytes = 128 * 1024
-  /// With more of a plain body to come, its bytes are spliced from the socket to the file (docs/decisions/0008). The
-  /// connection is not used again afterwards: on a fast link so many bytes take half a second, a new one a few round
-  /// trips.
-  static let splicedBytes: Int64 = 64 * 1024 * 1024
+  /// With so many bytes of a plain body to come they are spliced from the socket to the file (docs/decisions/0008). The
+  /// connection is given up for it: a new one takes some four round trips to be as fast, which is to be less than a
+  /// twentieth of what these bytes take at 1 Gbit/s.
+  /// - Parameter roundTrip: the connection's, in microseconds; nil when it is not known.
+  static func splicedBytes(roundTrip: Int?) -> Int64 {
+    guard let roundTrip else { return splicedCeilingBytes }
+    return max(splicedFloorBytes, min(Int64(roundTrip) * 10_000, splicedCeilingBytes))
+  }
+  /// With fewer the change itself costs more than it saves.
+  static let splicedFloorBytes: Int64 = 512 * 1024
+  /// Half a second at that speed: with more to come it is done on the longest ways, too.
+  static let splicedCeilingBytes: Int64 = 64 * 1024 * 1024
   /// A part file is synced when so many bytes are new and the last sync is so long ago …
   static let syncBytes: Int64 = 4 * 1024 * 1024
   static let syncPause: Duration = .milliseconds(250)

@@ -16,7 +16,9 @@ extension EngineTests {
     }
 
     /// Serves the body after a head, from the offset that a Range asks for, `count` bytes of it at most.
-    static func server(limit: Int = total, _ end: @escaping @Sendable (Peer) -> Void = { $0.waitForEnd() })
+    static func server(
+      limit: Int = total, _ end: @escaping @Sendable (Peer) -> Void = { $0.waitForEnd() }
+    )
       -> ScriptedServer
     {
       ScriptedServer { peer in
@@ -195,8 +197,11 @@ extension EngineTests {
 
     @Test func whatIsNotPlainOrNotLongStaysWithLibcurl() throws {
       let rig = try EngineRig()
-      let short = FixedServer("HTTP/1.1 200 OK\nContent-Length: 5000000\n\n", pattern(5_000_000))
-      #expect(rig.run(rig.order(short.url + "/"), part: rig.part()).summary?.held == 5_000_000)
+      let short = FixedServer("HTTP/1.1 200 OK\nContent-Length: 500000\n\n", pattern(500_000))
+      for _ in 0..<2 {
+        #expect(rig.run(rig.order(short.url + "/"), part: rig.part()).summary?.held == 500_000)
+      }
+      #expect(short.connectionCount == 1)
       let chunked = ScriptedServer { peer in
         _ = peer.readHead()
         peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
