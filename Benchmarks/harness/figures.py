@@ -729,7 +729,8 @@ def ordinary_sessions(bench):
         write_list(path, [url + "\n" for url in urls])
         costs = in_turns(bench.rounds, {
             name: lambda library=library: measure.run([program, library, kind, path], env=environment)
-            for name, library in (("Ferry", "ferry"), ("FoundationNetworking", "foundation"))})
+            for name, library in (("Ferry", "ferry"), ("FoundationNetworking", "foundation"))},
+            before=(lambda: measure.warm_pages(size + 64 * MIB)) if kind == "download" else None)
         for name in costs:
             table.add(
                 work, name, "%.3f" % median([c.wall for c in costs[name]]), "%.3f" % median([c.cpu for c in costs[name]]),
