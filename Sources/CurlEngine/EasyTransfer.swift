@@ -261,7 +261,9 @@ final class EasyTransfer {
 
   /// What follows the head on the socket is the body and nothing else, and goes to a file.
   private func isSpliceable(_ head: ResponseHead) -> Bool {
-    isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
+    // Content-Range may tell the length of a body that comes in chunks, or ends with the connection.
+    guard let length = head.contentLength, length == framing.expected else { return false }
+    return isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
   }
 
   /// Makes libcurl stop reading for the rest of a long body. Called in its callback, as curl_easy_pause(3) allows: it

@@ -195,6 +195,50 @@ extension EngineTests {
       return process.terminationStatus
     }
 
+    /// A part's length can stand in Content-Range, while its bytes come in chunks or end with the connection.
+    @Test(arguments: [nil, 1 << 20, total - 1000]) func aPartWithoutContentLengthIsNotSpliced(chunk: Int?) throws {
+      let start = 1000
+      let server = ScriptedServer { peer in
+        guard peer.readHead() != nil else { return }
+        peer.send(
+          "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes \(start)-\(Self.total - 1)/\(Self.total)\r\n"
+            + "ETag: \"1\"\r\n" + (chunk == nil ? "" : "Transfer-Encoding: chunked\r\n") + "\r\n")
+        guard let chunk else { return _ = peer.send(Array(Self.bytes[start...])) }
+        for first in stride(from: start, to: Self.total, by: chunk) {
+          let piece = Array(Self.bytes[first..<min(first + chunk, Self.total)])
+          peer.send(String(piece.count, radix: 16) + "\r\n")
+          peer.send(piece)
+          peer.send("\r\n")
+        }
+        peer.send("0\r\n\r\n")
+        peer.waitForEnd()
+      }
+      let rig = try EngineRig()
+      let part = rig.part(holding: Array(Self.bytes[..<start]))
+      let resume = ResumePoint(validator: .entityTag("\"1\""), offset: Int64(start), total: Int64(Self.total))
+      let outcome = rig.run(rig.order(server.url + "/", resume: resume), part: part)
+      #expect(outcome.summary?.held == Int64(Self.total))
+      let isSame = rig.content() == Self.bytes
+      #expect(isSame)
+      #expect(rig.engine.splicedBytes == 0)
+    }
+
+    /// What follows a part that only the connection ends contradicts its Content-Range.
+    @Test func aPartThatGoesOnBehindItsRangeFails() throws {
+      let server = ScriptedServer { peer in
+        guard peer.readHead() != nil else { return }
+        peer.send(
+          "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-\(Self.total - 1)/\(Self.total)\r\n"
+            + "ETag: \"1\"\r\n\r\n")
+        peer.send(Self.bytes)
+        peer.send("more")
+      }
+      let rig = try EngineRig()
+      let resume = ResumePoint(validator: .entityTag("\"1\""), offset: 0, total: Int64(Self.total))
+      let outcome = rig.run(rig.order(server.url + "/", resume: resume), part: rig.part())
+      #expect(outcome.failure?.code == .lengthMismatch)
+    }
+
     @Test func whatIsNotPlainOrNotLongStaysWithLibcurl() throws {
       let rig = try EngineRig()
       let short = FixedServer("HTTP/1.1 200 OK\nContent-Length: 500000\n\n", pattern(500_000))
