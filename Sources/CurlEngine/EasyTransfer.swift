@@ -276,7 +276,9 @@ final class EasyTransfer {
     // A connection that ends anyway costs nothing to give up.
     let roundTrip = head?.endsConnection == true ? 0 : ccurl_round_trip(socket)
     let floor = EngineLimits.splicedBytes(roundTrip: roundTrip < 0 ? nil : roundTrip)
-    guard !context.mayNotSplice, expected - received >= floor,
+    // libcurl may have changed the connection since it told of a socket: after a challenge it takes any idle one, and
+    // reads what has come there in the same call.
+    guard !context.mayNotSplice, expected - received >= floor, unsafe ccurl_uses(easy.raw, socket) != 0,
       unsafe curl_easy_pause(easy.raw, CURLPAUSE_ALL) == CURLE_OK
     else { return }
     isReceivePaused = true

@@ -2,6 +2,7 @@ import CurlEngine
 import Foundation
 import Glibc
 import LinuxSystem
+import Synchronization
 import Testing
 import TransferCore
 
@@ -239,6 +240,49 @@ extension EngineTests {
       #expect(outcome.failure?.code == .lengthMismatch)
     }
 
+    /// Challenged on one connection, a transfer can be answered on another one that is idle, within one call of libcurl,
+    /// which does not tell of it before: the first one is not its any more.
+    @Test func anAnswerOnAnotherConnectionIsSplicedFromThere() throws {
+      let length = 8 << 20
+      let right = Array(Self.bytes[..<length])
+      let gate = Gate()
+      let server = ScriptedServer { peer in
+        guard let request = peer.readHead() else { return }
+        if request.contains(" /first ") {
+          gate.open("first asked")
+          gate.pass("first may end")
+          peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+          gate.pass("first has ended")
+          // There before it is asked for, so that libcurl finds it as soon as it has asked.
+          peer.send(Self.head(length))
+          peer.send(Array(right[..<65536]))
+          gate.open("answer is there")
+          peer.send(Array(right[65536...]))
+        } else {
+          gate.open("second asked")
+          gate.pass("answer is there")
+          peer.send("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n")
+          usleep(300_000)
+          peer.send(pattern(length, seed: 2))
+        }
+        peer.waitForEnd()
+      }
+      let rig = try EngineRig()
+      let first = rig.order(server.url + "/first")
+      rig.engine.start(first, part: rig.part("first"), body: nil)
+      #expect(rig.turn { _ in gate.isOpen("first asked") })
+      var second = rig.order(server.url + "/second")
+      second.credential = TransferCredential(user: "u", password: Secret("p"), method: nil, origin: server.url)
+      rig.engine.start(second, part: rig.part(), body: nil)
+      #expect(rig.turn { _ in gate.isOpen("second asked") })
+      gate.open("first may end")
+      #expect(rig.outcome(of: first.attempt).summary?.held == 2)
+      gate.open("first has ended")
+      #expect(rig.outcome(of: second.attempt).summary?.held == Int64(length))
+      let isSame = rig.content() == right
+      #expect(isSame)
+    }
+
     @Test func whatIsNotPlainOrNotLongStaysWithLibcurl() throws {
       let rig = try EngineRig()
       let short = FixedServer("HTTP/1.1 200 OK\nContent-Length: 500000\n\n", pattern(500_000))
@@ -270,4 +314,15 @@ extension EngineTests {
 
 extension Peer {
   fileprivate func endEarly(_ how: String) { if how == "resets" { reset() } else { close() } }
+}
+
+/// Steps that a test and its server wait for.
+private final class Gate: Sendable {
+  private let opened = Mutex<Set<String>>([])
+  func open(_ step: String) { opened.withLock { _ = $0.insert(step) } }
+  func isOpen(_ step: String) -> Bool { opened.withLock { $0.contains(step) } }
+  /// Waits, at most some seconds.
+  func pass(_ step: String) {
+    for _ in 0..<2000 where !isOpen(step) { usleep(5000) }
+  }
 }
