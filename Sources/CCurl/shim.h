@@ -1,9 +1,11 @@
 #pragma once
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <stddef.h>
+#include <string.h>
 
 // curl_easy_setopt, curl_multi_setopt and curl_easy_getinfo are variadic, which Swift cannot call: one typed wrapper
 // for each kind of argument. The kinds are those of CURLOPTTYPE_* in curl.h.
@@ -101,6 +103,31 @@ static inline CURL *ccurl_next_done(CURLM *multi, CURLcode *result) {
     return message->easy_handle;
   }
   return NULL;
+}
+
+// Whether a socket's end on this machine has that address and port, or with port -1 whether its other end has the address.
+static inline int ccurl_ends_at(curl_socket_t socket, const char *address, long port) {
+  struct sockaddr_storage end;
+  socklen_t length = sizeof end;
+  char text[INET6_ADDRSTRLEN] = "";
+  if ((port < 0 ? getpeername : getsockname)(socket, (struct sockaddr *)&end, &length) != 0) return 0;
+  const int is_six = end.ss_family == AF_INET6;
+  if (!is_six && end.ss_family != AF_INET) return 0;
+  const struct sockaddr_in *four = (const struct sockaddr_in *)&end;
+  const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&end;
+  const void *bytes = is_six ? (const void *)&six->sin6_addr : (const void *)&four->sin_addr;
+  if (inet_ntop(end.ss_family, bytes, text, sizeof text) == NULL || strcmp(text, address) != 0) return 0;
+  return port < 0 || ntohs(is_six ? six->sin6_port : four->sin_port) == port;
+}
+
+// Whether a socket is the connection that the handle uses now, by what libcurl says of that connection's ends.
+static inline int ccurl_uses(CURL *easy, curl_socket_t socket) {
+  char *here = NULL, *there = NULL;
+  long port = 0;
+  return curl_easy_getinfo(easy, CURLINFO_LOCAL_IP, &here) == CURLE_OK && here != NULL
+      && curl_easy_getinfo(easy, CURLINFO_LOCAL_PORT, &port) == CURLE_OK && port > 0
+      && curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &there) == CURLE_OK && there != NULL
+      && ccurl_ends_at(socket, here, port) && ccurl_ends_at(socket, there, -1);
 }
 
 // The connection's round trip as the kernel has measured it, in microseconds (tcp(7)); -1 where it does not say.

@@ -255,10 +255,13 @@ package struct EngineUnavailable: Error, Hashable {
       splicing[socket] = transfer
       registrar.watch(socket, readable: true, writable: false)
     }
+    // libcurl may have handed over what it had kept back.
+    writeGathered()
   }
 
   private func splice(_ transfer: EasyTransfer) {
     guard let pipe = openPipe() else {
+      if transfer.isUnspliced { return giveBack(transfer) }
       return breakOff(
         transfer,
         TransferFailure(.internalFault, .transient, detail: "No pipe to receive the body by: too many open files."))
@@ -268,7 +271,14 @@ package struct EngineUnavailable: Error, Hashable {
       if result == CURLE_WRITE_ERROR { context.pipe = nil }
       return finish(transfer, result)
     }
+    if context.mayNotSplice, transfer.isUnspliced { return giveBack(transfer) }
     if !transfer.holds.isEmpty, let socket = transfer.splicedSocket { registrar.unwatch(socket) }
+  }
+
+  /// Lets libcurl go on with a body that cannot be spliced.
+  private func giveBack(_ transfer: EasyTransfer) {
+    endSplicing(transfer)
+    apply(transfer.leaveToLibcurl(), to: transfer)
   }
 
   private func openPipe() -> SplicePipe? {
@@ -276,7 +286,7 @@ package struct EngineUnavailable: Error, Hashable {
     return context.pipe
   }
 
-  /// Gives a socket back to libcurl, which closes it.
+  /// Lets go of a socket, which is libcurl's then: it closes it, or goes on with it.
   private func endSplicing(_ transfer: EasyTransfer) {
     guard let socket = transfer.splicedSocket, splicing[socket] === transfer else { return }
     splicing[socket] = nil

@@ -261,7 +261,9 @@ final class EasyTransfer {
 
   /// What follows the head on the socket is the body and nothing else, and goes to a file.
   private func isSpliceable(_ head: ResponseHead) -> Bool {
-    isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
+    // Content-Range may tell the length of a body that comes in chunks, or ends with the connection.
+    guard let length = head.contentLength, length == framing.expected else { return false }
+    return isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
   }
 
   /// Makes libcurl stop reading for the rest of a long body. Called in its callback, as curl_easy_pause(3) allows: it
@@ -271,10 +273,12 @@ final class EasyTransfer {
     guard holds.isEmpty, !awaitsRecord, let socket, let expected = framing.expected else { return }
     // Less is to come each time: what is too little now stays so.
     mayBeSpliced = false
-    // A connection that ends anyway costs nothing to give up.
-    let roundTrip = head?.endsConnection == true ? 0 : ccurl_round_trip(socket)
+    // A connection that ends anyway costs nothing to give up; what the way behind a proxy costs is not known.
+    let roundTrip = head?.endsConnection == true ? 0 : order.network.httpProxy == nil ? ccurl_round_trip(socket) : -1
     let floor = EngineLimits.splicedBytes(roundTrip: roundTrip < 0 ? nil : roundTrip)
-    guard !context.mayNotSplice, expected - received >= floor,
+    // libcurl may have changed the connection since it told of a socket: after a challenge it takes any idle one, and
+    // reads what has come there in the same call.
+    guard !context.mayNotSplice, expected - received >= floor, unsafe ccurl_uses(easy.raw, socket) != 0,
       unsafe curl_easy_pause(easy.raw, CURLPAUSE_ALL) == CURLE_OK
     else { return }
     isReceivePaused = true
@@ -300,12 +304,27 @@ final class EasyTransfer {
   /// What libcurl has read of the body came here: the next byte on the socket is the body's next.
   private var hasAllThatWasRead: Bool { easy.bytes(CURLINFO_SIZE_DOWNLOAD_T) == libcurlRead ?? received }
 
+  /// The socket was taken, and nothing from it yet.
+  var isUnspliced: Bool { splicedSocket != nil && received == libcurlRead }
+
+  /// Leaves the body to libcurl, for which it was only paused.
+  /// - Precondition: ``isUnspliced``, and the engine has let go of the socket.
+  func leaveToLibcurl() -> CURLcode {
+    splicedSocket = nil
+    libcurlRead = nil
+    return applyPause()
+  }
+
   /// Moves what waits in the socket, one pipe's fill at most. Returns how the transfer ended, as libcurl would say it;
-  /// nil while it goes on.
+  /// nil while it goes on, also where the kernel does not splice from this socket (`mayNotSplice`).
   func splice(_ pipe: SplicePipe) -> CURLcode? {
     guard let splicedSocket, let sink, let expected = framing.expected, holds.isEmpty else { return nil }
     let (count, error) = pipe.fill(from: splicedSocket, atMost: expected - received)
     if error == EAGAIN { return nil }
+    if [EINVAL, ENOSYS, EPERM, EOPNOTSUPP].contains(error), isUnspliced {
+      context.mayNotSplice = true
+      return nil
+    }
     if error != 0 { return CURLE_RECV_ERROR }
     if count == 0 { return CURLE_PARTIAL_FILE }
     guard hasAllThatWasRead else {

@@ -26,7 +26,7 @@ final class EngineContext {
   var spliceable: [EasyTransfer] = []
   /// Empty whenever the engine is left. Nil until a body is spliced, and after one that got stuck in it.
   var pipe: SplicePipe?
-  /// This libcurl does not keep to its pauses.
+  /// This libcurl does not keep to its pauses, or this kernel does not splice from sockets.
   var mayNotSplice = false
   /// Body bytes that were spliced since this engine began. Diagnostic.
   var splicedBytes: Int64 = 0
