@@ -81,7 +81,7 @@ enum HeaderTargets {
     guard let head = try collect(source.remainder(), isHTTP2: isSecond) else { return }
     if case .framing(let framing) = BodyFraming.read(head, method: method) {
       try require(framing.expected ?? 0 >= 0, "a body of a negative length")
-      try require(!framing.endsWithConnection || framing.expected == nil, "a length, and none")
+      try require(framing.delimiter != .length || framing.expected != nil, "a length, and none")
     }
     try require(head.totalLength ?? 0 >= 0 && head.contentLength ?? 0 >= 0, "a negative length")
     try check(validator: head.validator)

@@ -2,10 +2,21 @@ package import TransferCore
 
 /// How long the response's body says it is (RFC 9112 section 6.3), and by what it ends.
 package struct BodyFraming: Hashable {
+  /// What ends a body on its connection.
+  package enum Delimiter: Hashable {
+    /// So many bytes, and nothing else between them: Content-Length, or none at all.
+    case length
+    /// Transfer-Encoding: among the body's bytes are some of its coding's.
+    case chunks
+    /// HTTP/2's frames.
+    case stream
+    case connection
+  }
+
   /// Body bytes announced by Content-Length or Content-Range; nil where neither does.
   package var expected: Int64?
-  /// Only the end of the connection delimits the body.
-  package var endsWithConnection: Bool
+  /// Not the same as whether `expected` is known: Content-Range tells that also of a body in chunks.
+  package var delimiter: Delimiter
   /// A length or a terminator proves that the body is whole. HTTP/2 without a length has an end of the stream, but
   /// libcurl does not tell it from a reset with NO_ERROR.
   package var isVerifiable: Bool
@@ -19,7 +30,7 @@ package struct BodyFraming: Hashable {
   package static func read(_ head: ResponseHead, method: String) -> Reading {
     // RFC 9110 sections 6.4.1 and 9.3.2: these never carry content, whatever their fields say.
     if method == "HEAD" || head.status == 204 || head.status == 304 {
-      return .framing(BodyFraming(expected: 0, endsWithConnection: false, isVerifiable: true))
+      return .framing(BodyFraming(expected: 0, delimiter: .length, isVerifiable: true))
     }
     let isChunked = head.headers.contains("Transfer-Encoding")
     let lengths = Set(
@@ -32,6 +43,8 @@ package struct BodyFraming: Hashable {
     if !isChunked, let text = lengths.first, expected == nil || !text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
       return .contradiction("The response's Content-Length is not a number.")
     }
+    let isMultiplexed = head.httpVersion.hasPrefix("2") || head.httpVersion.hasPrefix("3")
+    let delimiter: Delimiter = isChunked ? .chunks : expected != nil ? .length : isMultiplexed ? .stream : .connection
     if head.status == 206,
       case .range(let first, let last, _)? = head.headers["Content-Range"].flatMap(ContentRange.init)
     {
@@ -43,10 +56,7 @@ package struct BodyFraming: Hashable {
       }
       expected = count
     }
-    let isMultiplexed = head.httpVersion.hasPrefix("2") || head.httpVersion.hasPrefix("3")
     return .framing(
-      BodyFraming(
-        expected: expected, endsWithConnection: !isMultiplexed && !isChunked && expected == nil,
-        isVerifiable: expected != nil || isChunked))
+      BodyFraming(expected: expected, delimiter: delimiter, isVerifiable: expected != nil || isChunked))
   }
 }

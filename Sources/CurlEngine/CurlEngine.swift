@@ -393,6 +393,8 @@ package struct EngineUnavailable: Error, Hashable {
     unsafe curl_multi_cleanup(multi)
     unsafe multi = fresh
     context.pipe = nil
+    // A server whose head comes in a hundred pieces can make libcurl read on: once is not for ever.
+    context.mayNotSplice = false
     timer = nil
     configureMulti()
   }

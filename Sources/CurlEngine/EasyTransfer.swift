@@ -36,7 +36,7 @@ final class EasyTransfer {
   private(set) var isProvisional = false
   private(set) var head: ResponseHead?
   private(set) var verdict: ResponseVerdict?
-  private var framing = BodyFraming(expected: nil, endsWithConnection: false, isVerifiable: false)
+  private var framing = BodyFraming(expected: nil, delimiter: .connection, isVerifiable: false)
   private var redirectTarget: String?
   /// Why the engine itself broke the transfer off.
   private(set) var ownFailure: TransferFailure?
@@ -261,9 +261,8 @@ final class EasyTransfer {
 
   /// What follows the head on the socket is the body and nothing else, and goes to a file.
   private func isSpliceable(_ head: ResponseHead) -> Bool {
-    // Content-Range may tell the length of a body that comes in chunks, or ends with the connection.
-    guard let length = head.contentLength, length == framing.expected else { return false }
-    return isPlain && head.httpVersion.hasPrefix("1.") && upload == nil && sink?.takesSplices == true
+    isPlain && head.httpVersion.hasPrefix("1.") && framing.delimiter == .length && upload == nil
+      && sink?.takesSplices == true
   }
 
   /// Makes libcurl stop reading for the rest of a long body. Called in its callback, as curl_easy_pause(3) allows: it
@@ -547,7 +546,7 @@ final class EasyTransfer {
           .lengthMismatch, .transient, domain: "curl", number: Int(result.rawValue),
           detail: "The server announced \(expected) bytes and sent \(received)."))
     }
-    if framing.endsWithConnection, let tlsSession, !TLSGoodbye.wasClosed(tlsSession) {
+    if framing.delimiter == .connection, framing.expected == nil, let tlsSession, !TLSGoodbye.wasClosed(tlsSession) {
       return .failed(
         TransferFailure(
           .connectionLost, .transient,
