@@ -248,12 +248,12 @@ package struct TaskCensus: Hashable, Sendable {
 
   /// Of each state that some task is in.
   package func forEach(_ body: (TaskState, Int) -> Void) {
-    let all: [(TaskState, Int)] = [
+    let counts: [(TaskState, Int)] = [
       (.suspended, suspended), (.waiting, waiting), (.running(AttemptID(rawValue: 0)), running), (.asking, asking),
       (.finalizing, finalizing), (.finished(.succeeded), succeeded), (.finished(.failed), failed),
       (.finished(.cancelled), cancelled),
     ]
-    for (state, count) in all where count > 0 { body(state, count) }
+    for (state, count) in counts where count > 0 { body(state, count) }
   }
 
   fileprivate mutating func move(from old: TaskState?, to new: TaskState?) {
