@@ -102,7 +102,8 @@ package struct Core: Hashable, Sendable {
     admission.runningLimit = configuration.runningLimit
   }
 
-  /// When something is due although no event came; nil: never.
+  /// When something is due although no event came; nil: never. A moment that has passed: more is due than one tick
+  /// takes (``Limits/dueInTick``).
   package var nextDeadline: BootInstant? {
     [admission.nextDeadline, timers.top?.at, apps.nextDeadline].compactMap { $0 }.min()
   }

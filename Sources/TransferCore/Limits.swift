@@ -45,6 +45,9 @@ package enum Limits {
   package static let dataTaskGrace = Duration.seconds(30)
   /// Unfinished tasks of one daemon: a million is the design's goal; beyond it enqueueing is refused.
   package static let tasks = 2_000_000
+  /// Timers that fire, and tasks that wake, in one tick: a million may come due at once (a date that they share, a
+  /// machine that was off for a week), and clients are not to wait for the last of them.
+  package static let dueInTick = 1024
   /// How soon a program that waits for a network is tried again; nothing tells us when one returns.
   package static let connectivityCheckInterval = Duration.seconds(5)
   /// How soon space is looked for again after a disk was full.

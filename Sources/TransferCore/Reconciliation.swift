@@ -25,7 +25,6 @@ extension Core {
     core.lastTaskID = stored.lastTaskID
     core.lastSessionID = stored.lastSessionID
     for record in stored.sessions { core.sessions.insert(SessionCell(record: record), isStored: false) }
-    core.tasks.reserve(stored.tasks.count)
     for row in stored.tasks { core.restore(mended(row, now), now) }
     core.timers = BinaryHeap(core.timers.elements)
     for claim in stored.claims {

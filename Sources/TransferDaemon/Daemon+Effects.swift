@@ -23,7 +23,7 @@ extension Daemon {
     case .prepare(let token, let orders): prepare(token, orders)
     case .discardPreparation(let ids): removeFiles(ids.map(sourcePath))
     case .loadDetails(let id):
-      nextBatch.loads.append(id)
+      wantedLoads.append(id)
       submitNextBatch()
     case .openFiles(let attempt, let order): openFiles(attempt, order)
     case .begin(let order, _):

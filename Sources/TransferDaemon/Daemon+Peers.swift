@@ -347,7 +347,7 @@ extension Daemon {
 
   private func status(_ token: RequestToken) {
     var counts: [String: Int64] = [:]
-    core.tasks.forEach { counts[Snapshot.word($0.entry.state), default: 0] += 1 }
+    core.tasks.census.forEach { counts[Snapshot.word($0)] = Int64($1) }
     var result = DaemonStatusResult(
       pid: getpid(), version: Self.version, stateDirectory: directories.state, socket: directories.socketPath,
       log: directories.state + "/ferryd.log",

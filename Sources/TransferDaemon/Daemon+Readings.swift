@@ -1,7 +1,39 @@
 import Glibc
 import LinuxSystem
-import TransferCore
+package import TransferCore
 import TransferStore
+
+/// Tasks whose details the core asked for, on their way into batches.
+package struct LoadQueue {
+  private var ids: [TaskID] = []
+  private var first = 0
+
+  package init() {}
+
+  package var isEmpty: Bool { first == ids.count }
+
+  package mutating func append(_ id: TaskID) { ids.append(id) }
+
+  /// So many at most: those that have waited longest and, as a half, the newest. Where a million are asked for at once
+  /// (their deadlines have passed while the machine was off), what begins meanwhile does not wait for them all.
+  package mutating func take(_ limit: Int) -> [TaskID] {
+    guard ids.count - first > limit else {
+      defer { self = LoadQueue() }
+      return first == 0 ? ids : Array(ids[first...])
+    }
+    let newest = ids.suffix(limit / 2)
+    ids.removeLast(limit / 2)
+    let oldest = ids[first..<first + limit - limit / 2]
+    first += limit - limit / 2
+    defer {
+      if first * 2 > ids.count {
+        ids.removeFirst(first)
+        first = 0
+      }
+    }
+    return Array(oldest) + newest
+  }
+}
 
 /// A question to the store that is on its way.
 struct Reader {
@@ -83,7 +115,7 @@ extension Daemon {
   func retryReads(_ now: ClockReading) {
     guard let due = retryReadsAt, due <= now.boot else { return }
     retryReadsAt = nil
-    nextBatch.loads += unansweredLoads
+    for id in unansweredLoads { wantedLoads.append(id) }
     unansweredLoads.removeAll()
     for number in unansweredReaders { if let reader = readers[number] { ask(number, reader.ids) } }
     unansweredReaders.removeAll()

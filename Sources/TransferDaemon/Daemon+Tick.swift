@@ -183,6 +183,9 @@ extension Daemon {
 
   // MARK: Commit
 
+  /// Details that one batch reads: what the core makes of them is one turn.
+  private static let loadBudget = 1024
+
   /// Hands the tick's changes to the store thread, or gathers them while it is busy.
   func commit() {
     let changes = core.takeChanges()
@@ -207,15 +210,17 @@ extension Daemon {
   private static let commitInterval = Duration.milliseconds(4)
 
   func submitNextBatch() {
-    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty else { return }
+    let readsDetails = !wantedLoads.isEmpty && !isStopping
+    guard !isCommitInFlight, failedBatch == nil, !nextBatch.isEmpty || readsDetails else { return }
     let due = lastCommitEnd + Self.commitInterval
-    if !isCommitAwaited, nextBatch.loads.isEmpty, !isStopping, due > BootInstant.now() {
+    if !isCommitAwaited, !readsDetails, !isStopping, due > BootInstant.now() {
       nextCommitAt = due
       return
     }
     isCommitAwaited = false
     nextCommitAt = nil
-    let batch = nextBatch
+    var batch = nextBatch
+    if readsDetails { batch.loads = wantedLoads.take(Self.loadBudget) }
     nextBatch = StoreThread.Batch(number: batch.number + 1)
     submit(batch)
   }
@@ -285,7 +290,11 @@ extension Daemon {
       if core.isStillMeant(effect) { carryOut(effect) }
     }
     if firstGated == gated.count {
-      gated.removeAll(keepingCapacity: true)
+      gated.removeAll(keepingCapacity: gated.capacity <= 1 << 14)
+      firstGated = 0
+    } else if firstGated > 1024, firstGated * 2 > gated.count {
+      // Where one commit follows another there is always something that waits.
+      gated.removeFirst(firstGated)
       firstGated = 0
     }
   }

@@ -72,6 +72,8 @@ final class Daemon {
 
   // Commits.
   var nextBatch = StoreThread.Batch(number: 1)
+  /// Details that the core waits for, read with the next batches.
+  var wantedLoads = LoadQueue()
   var isCommitInFlight = false
   /// Somebody waits for what is in `nextBatch`.
   var isCommitAwaited = false

@@ -117,6 +117,40 @@ import Testing
     #expect(admission.wake(at: Self.start + .seconds(5)) == [TaskID(rawValue: 1)])
   }
 
+  /// A date that many share keeps a turn no longer than ``Limits/dueInTick`` of them do.
+  @Test func tasksThatAreDueTogetherWakeByAndBy() {
+    var admission = Admission()
+    let lane = admission.lane(session: SessionID(rawValue: 1), origin: "a", limit: 6)
+    let due = Self.start + .seconds(5)
+    let count = Int64(2 * Limits.dueInTick + 1)
+    for id in 1...count {
+      var cell = Self.cell(id, lane: lane, wakeAt: due)
+      admission.enqueue(&cell, at: Self.start)
+    }
+    var woken: [[TaskID]] = []
+    while let next = admission.nextDeadline, next <= due { woken.append(admission.wake(at: due)) }
+    #expect(woken.map(\.count) == [Limits.dueInTick, Limits.dueInTick, 1])
+    #expect(woken.joined().map(\.rawValue).sorted() == Array(1...count))
+  }
+
+  @Test func deadlinesThatPassTogetherEndTheirTasksByAndBy() {
+    var bench = Bench()
+    let session = bench.open(limit: 1)
+    let count = Limits.dueInTick + 10
+    var draft = TaskDraft.download()
+    draft.resourceTimeout = .seconds(100)
+    var tasks: [TaskID] = []
+    for _ in 0..<count { if let id = bench.add(draft, to: session) { tasks.append(id) } }
+    bench.advance(.seconds(101))
+    bench.admit()
+    func ended() -> Int { tasks.count { bench.core.tasks[$0]?.entry.state == .finished(.failed) } }
+    #expect(ended() == Limits.dueInTick)
+    #expect(bench.core.nextDeadline.map { $0 <= bench.now.boot } == true)
+    bench.admit()
+    #expect(ended() == count)
+    #expect(bench.core.violations() == [])
+  }
+
   @Test func manyChangesOfPriorityStayBounded() {
     var bench = Bench()
     let session = bench.open(limit: 1)
@@ -195,6 +229,50 @@ import Testing
     }
     #expect(walked == order)
     for id in [Int64.min, -1, .max] { #expect(table[TaskID(rawValue: id)] == nil) }
+  }
+
+  /// Over many pieces, whose tasks come a little out of order, go in any order, and are counted by their states.
+  @Test func aLargeTaskTableStaysInOrder() {
+    var words = RandomWords(seed: 11)
+    var table = TaskTable()
+    var model: [TaskID: TaskState] = [:]
+    // Every third comes last of all: pieces in the middle grow, and are parted.
+    let ids = Array(Int64(1)...6000)
+    for id in ids.filter({ $0 % 3 != 0 }) + ids.filter({ $0 % 3 == 0 }) {
+      table.insert(SchedulingTests.cell(id, lane: 0))
+      model[TaskID(rawValue: id)] = .waiting
+    }
+    let states: [TaskState] = [
+      .suspended, .waiting, .running(AttemptID(rawValue: 1)), .asking, .finalizing, .finished(.succeeded),
+      .finished(.failed), .finished(.cancelled),
+    ]
+    for round in 0..<20_000 {
+      let id = TaskID(rawValue: Int64(words.next() % 6001) + 1)
+      if words.next() % 4 == 0 {
+        table.remove(id)
+        model[id] = nil
+      } else if model[id] != nil {
+        let state = states[Int(words.next() % 8)]
+        table[id]?.entry.state = state
+        model[id] = state
+      }
+      #expect(table[id]?.entry.state == model[id])
+      guard round % 1000 == 0 else { continue }
+      var counted: [TaskState: Int] = [:]
+      table.census.forEach { counted[$0] = $1 }
+      let expected = Dictionary(grouping: model.values) {
+        if case .running = $0 { TaskState.running(AttemptID(rawValue: 0)) } else { $0 }
+      }
+      #expect(counted == expected.mapValues(\.count))
+    }
+    var order: [TaskID] = []
+    table.forEach { order.append($0.entry.id) }
+    #expect(order == model.keys.sorted() && table.count == order.count)
+    var walked: [TaskID] = []
+    while let next = table.next(after: walked.last ?? TaskID(rawValue: 0)) { walked.append(next.entry.id) }
+    #expect(walked == order)
+    for id in order { table.remove(id) }
+    #expect(table.count == 0 && table.next(after: TaskID(rawValue: 0)) == nil)
   }
 
   @Test func aDeliveryQueueOffersInOrderUntilAcknowledged() {

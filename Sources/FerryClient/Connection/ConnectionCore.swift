@@ -68,6 +68,7 @@ final class ConnectionCore: Sendable {
   let startsDaemon: Bool
   let policy: ReconnectPolicy
   let onNotification: @Sendable (DaemonNotification) -> Void
+  let onCaughtUp: @Sendable () -> Void
   let shared = Monitor(Shared())
   let signal: WakeSignal
   /// The thread's stream, for nested calls. SAFETY: touched only by the connection's thread.
@@ -75,12 +76,13 @@ final class ConnectionCore: Sendable {
 
   init(
     dialer: DaemonDialer, startsDaemon: Bool, policy: ReconnectPolicy,
-    onNotification: @escaping @Sendable (DaemonNotification) -> Void
+    onNotification: @escaping @Sendable (DaemonNotification) -> Void, onCaughtUp: @escaping @Sendable () -> Void
   ) throws(SystemError) {
     self.dialer = dialer
     self.startsDaemon = startsDaemon
     self.policy = policy
     self.onNotification = onNotification
+    self.onCaughtUp = onCaughtUp
     signal = try WakeSignal()
   }
 

@@ -145,14 +145,22 @@ extension ConnectionCore {
     }
   }
 
+  /// Whoever waits for what comes is not kept waiting for more of it than this.
+  private static let messagesBetweenWakes = 64
+
   /// Until the stream or the connection ends; says why.
   private func serve(_ current: WireStream) -> String {
     var child = watchChild()
     while true {
+      var count = 0
       while let message = current.takeMessage() {
         handle(message)
-        if isClosed { return "" }
+        count += 1
+        if count % Self.messagesBetweenWakes == 0 { onCaughtUp() }
+        if isClosed { break }
       }
+      onCaughtUp()
+      if isClosed { return "" }
       if let ending = current.ending { return ending }
       let (next, hasUnwritten) = expire()
       let ready = current.wait(

@@ -25,16 +25,19 @@ package final class DaemonConnection: Sendable {
   ///   - deadline: how long to try.
   ///   - onNotification: called in order on the connection's thread. It may use this connection, blocking calls
   ///     included; while it runs nothing else is delivered.
+  ///   - onCaughtUp: called on the connection's thread when all that has arrived was delivered, and now and then
+  ///     before: the moment to wake whoever waits for some of it, once and not for each.
   package static func open(
     client: String, environment: [String: String], startsDaemon: Bool = true, deadline: Duration = .seconds(10),
     reconnecting policy: ReconnectPolicy = ReconnectPolicy(),
-    onNotification: @escaping @Sendable (DaemonNotification) -> Void
+    onCaughtUp: @escaping @Sendable () -> Void = {}, onNotification: @escaping @Sendable (DaemonNotification) -> Void
   ) throws(ConnectionFailure) -> DaemonConnection {
     let dialer = DaemonDialer(client: client, environment: environment)
     let core: ConnectionCore
     do {
       core = try ConnectionCore(
-        dialer: dialer, startsDaemon: startsDaemon, policy: policy, onNotification: onNotification)
+        dialer: dialer, startsDaemon: startsDaemon, policy: policy, onNotification: onNotification,
+        onCaughtUp: onCaughtUp)
     } catch {
       throw .daemonUnavailable("this process cannot open a connection: \(error)")
     }

@@ -160,8 +160,8 @@ final class Hub: Sendable {
   private func openConnection() -> Result<DaemonConnection, FerryError> {
     do throws(ConnectionFailure) {
       let connection = try DaemonConnection.open(
-        client: "\(app)/FerryClient 0.1", environment: environment, startsDaemon: startsDaemon
-      ) { [router] in router.route($0) }
+        client: "\(app)/FerryClient 0.1", environment: environment, startsDaemon: startsDaemon,
+        onCaughtUp: { [router] in router.wake() }, onNotification: { [router] in router.route($0) })
       router.connected(connection)
       return .success(connection)
     } catch {
@@ -242,6 +242,11 @@ final class SessionRouter: Sendable {
     _ = connection.onUnavailable { [weak self] failure in
       for core in self?.sessions ?? [] { core.unavailable(failure) }
     }
+  }
+
+  /// All that has arrived was routed.
+  func wake() {
+    for core in sessions { core.events.wake() }
   }
 
   func route(_ notification: DaemonNotification) {

@@ -92,6 +92,7 @@ final class SessionCore: Sendable {
 
   // MARK: What comes from the daemon
 
+  /// On the connection's thread; who waits for events is woken by ``EventQueue/wake()``.
   func handle(_ notification: DaemonNotification) {
     let changes = state.withLock { $0.isClosed ? [] : $0.mirror.apply(notification) }
     for change in changes { handle(change) }
@@ -99,9 +100,9 @@ final class SessionCore: Sendable {
 
   private func handle(_ change: SessionMirror.Change) {
     switch change {
-    case .progressed(let task): events.push(.progressed(TaskStatus(task)))
+    case .progressed(let task): events.add(.progressed(TaskStatus(task)))
     case .changed(let snapshot): changed(TaskStatus(snapshot))
-    case .resumed(let task, let offset): events.push(.resumed(TaskStatus(task), offset: offset))
+    case .resumed(let task, let offset): events.add(.resumed(TaskStatus(task), offset: offset))
     case .responded, .bytes: break
     case .delivered(let notice): delivered(notice)
     case .acknowledgeAgain(let numbers): acknowledgeUnwatched(numbers)
@@ -113,10 +114,10 @@ final class SessionCore: Sendable {
 
   private func changed(_ task: TaskStatus) {
     switch task.state {
-    case .waiting: events.push(.waiting(task))
+    case .waiting: events.add(.waiting(task))
     // Without a question it is of a daemon that knows none.
-    case .asking: events.push(task.question.map { .asking(task, $0) } ?? .waiting(task))
-    case .suspended, .running, .finalizing: events.push(.progressed(task))
+    case .asking: events.add(task.question.map { .asking(task, $0) } ?? .waiting(task))
+    case .suspended, .running, .finalizing: events.add(.progressed(task))
     case .succeeded, .failed, .cancelled: resumeWaiters(task)
     }
   }
@@ -124,7 +125,7 @@ final class SessionCore: Sendable {
   private func delivered(_ notice: DeliveryNotice) {
     guard let snapshot = notice.task, let kind = DeliveryKind(rawValue: notice.kind) else {
       if notice.kind == DeliveryKind.finishEvents.rawValue {
-        events.pushAllFinished(notice.number)
+        events.addAllFinished(notice.number)
       } else {
         // Of a later release: nothing here can handle it, and unacknowledged it would come for ever.
         acknowledgeUnwatched([notice.number])
@@ -141,10 +142,10 @@ final class SessionCore: Sendable {
       }
       let task = TaskStatus(snapshot)
       if let result = TaskResult(task: task, core: self, losses: losses, numbers: numbers) {
-        events.push(.finished(result))
+        events.add(.finished(result))
       }
       resumeWaiters(task)
-    case .finishEvents: events.pushAllFinished(notice.number)
+    case .finishEvents: events.addAllFinished(notice.number)
     }
   }
 
@@ -162,11 +163,14 @@ final class SessionCore: Sendable {
 
   private func acknowledgeUnwatched(_ numbers: [Int64]) { acknowledge(Handled(numbers: numbers), after: nil) }
 
-  /// Requests on their way, at most: each waits for a commit, and what it frees in the daemon's window is offered then.
-  private static let acknowledgements = 8
+  /// Requests on their way beyond which results gather: each waits for a commit. A program that handles thousands of
+  /// results a second would make a request of each.
+  fileprivate static let acknowledgements = 4
+  /// So many make a request all the same, for what it frees in the daemon's window is offered with it: with all of the
+  /// window in requests that wait for one commit the daemon would have nothing to do meanwhile. The window bounds how
+  /// many such requests there are.
+  fileprivate static let gatheredResults = 16
 
-  /// Beyond some requests on their way, the next one takes all that gathers meanwhile: a program that handles thousands
-  /// of results a second would make a request of each.
   private func acknowledge(_ handled: Handled, after losses: Int?) {
     let (refusal, batch) = state.withLock { state -> (FerryError?, Batch?) in
       guard !state.isClosed, state.mirror.session != nil else {
@@ -175,7 +179,7 @@ final class SessionCore: Sendable {
       guard losses == nil || losses == state.losses else { return (Self.lostState, nil) }
       state.mirror.deliveries.handled(handled.numbers)
       state.gathered.append(handled)
-      return (nil, state.acknowledging < Self.acknowledgements ? state.takeGathered() : nil)
+      return (nil, state.takeDue())
     }
     if let refusal { handled.completion?(.failure(refusal)) }
     send(batch)
@@ -194,7 +198,7 @@ final class SessionCore: Sendable {
           for task in batch.handled.compactMap(\.task) { state.mirror.forget(task) }
         }
         state.acknowledging -= 1
-        return state.takeGathered()
+        return state.takeDue()
       }
       let result = outcome.map { _ in }.mapError { FerryError($0) }
       for handled in batch.handled { handled.completion?(result) }
@@ -289,6 +293,14 @@ final class SessionCore: Sendable {
 }
 
 extension SessionCore.State {
+  /// What gathered, where it is to wait no longer.
+  mutating func takeDue() -> SessionCore.Batch? {
+    guard acknowledging < SessionCore.acknowledgements || gathered.count >= SessionCore.gatheredResults else {
+      return nil
+    }
+    return takeGathered()
+  }
+
   mutating func takeGathered() -> SessionCore.Batch? {
     guard !gathered.isEmpty, let session = mirror.session else { return nil }
     defer { gathered = [] }

@@ -41,10 +41,12 @@ public struct SessionEvents: AsyncSequence, Sendable {
     let queue: EventQueue
 
     /// Nil after ``SessionEvent/ended``, when the session was closed, or when the waiting Swift task is cancelled.
-    public mutating func next() async -> SessionEvent? { await queue.next() }
+    public mutating func next() async -> SessionEvent? { await queue.next(isolation: nil) }
 
     /// As ``next()``, called from that actor; nil: from none.
-    public mutating func next(isolation actor: isolated (any Actor)?) async -> SessionEvent? { await queue.next() }
+    public mutating func next(isolation actor: isolated (any Actor)?) async -> SessionEvent? {
+      await queue.next(isolation: actor)
+    }
   }
 }
 
@@ -78,29 +80,41 @@ final class EventQueue: Sendable {
 
   init(acknowledge: @escaping @Sendable (Int64) -> Void) { self.acknowledge = acknowledge }
 
-  func push(_ event: SessionEvent) {
-    let waiting = state.withLock { state -> CheckedContinuation<SessionEvent?, Never>? in
-      guard !state.isFinished else { return nil }
-      if let (_, waiting) = state.waiting {
-        state.waiting = nil
-        if case .allFinished = event { state.takeFinishNumber() }
-        return waiting
+  /// An event that ``wake()`` may hand out a little later, with others: a consumer that is woken for each of ten
+  /// thousand results costs more than they do.
+  func add(_ event: SessionEvent) {
+    let slot: Slot? =
+      switch event {
+      case .progressed(let task), .waiting(let task), .asking(let task, _): .status(task.id)
+      case .resumed(let task, _): .resumption(task.id)
+      case .finished, .allFinished, .ended, .unavailable: nil
       }
-      let slot: Slot? =
-        switch event {
-        case .progressed(let task), .waiting(let task), .asking(let task, _): .status(task.id)
-        case .resumed(let task, _): .resumption(task.id)
-        case .finished, .allFinished, .ended, .unavailable: nil
-        }
-      state.append(event, slot)
-      return nil
+    state.withLock { state in
+      if !state.isFinished { state.append(event, slot) }
     }
-    waiting?.resume(returning: event)
   }
 
-  func pushAllFinished(_ number: Int64) {
+  func addAllFinished(_ number: Int64) {
     state.withLock { $0.finishNumbers.append(number) }
-    push(.allFinished)
+    add(.allFinished)
+  }
+
+  /// Hands out what was added, where somebody waits for it.
+  func wake() {
+    let next = state.withLock { state -> (CheckedContinuation<SessionEvent?, Never>, SessionEvent)? in
+      guard let (_, waiting) = state.waiting, let event = state.removeFirst() else { return nil }
+      state.waiting = nil
+      return (waiting, event)
+    }
+    if let (waiting, event) = next { waiting.resume(returning: event) }
+  }
+
+  /// A consumer waits.
+  var isAwaited: Bool { state.withLock { $0.waiting != nil } }
+
+  func push(_ event: SessionEvent) {
+    add(event)
+    wake()
   }
 
   /// The session that counted them is gone.
@@ -113,21 +127,25 @@ final class EventQueue: Sendable {
 
   /// What is there is still handed out; then nothing.
   func finish() {
-    let waiting = state.withLock { state in
+    let next = state.withLock { state -> (CheckedContinuation<SessionEvent?, Never>, SessionEvent?)? in
       state.isFinished = true
-      defer { state.waiting = nil }
-      return state.waiting?.1
+      guard let (_, waiting) = state.waiting else { return nil }
+      state.waiting = nil
+      return (waiting, state.removeFirst())
     }
-    waiting?.resume(returning: nil)
+    if let (waiting, event) = next { waiting.resume(returning: event) }
   }
 
-  func next() async -> SessionEvent? {
-    let (handled, ticket) = state.withLock { state in
+  /// On the caller's actor: a change of threads there and back would be most of what an event costs.
+  func next(isolation: isolated (any Actor)?) async -> SessionEvent? {
+    let (handled, ticket, ready) = state.withLock { state in
       state.nextTicket += 1
-      defer { state.unacknowledged = nil }
-      return (state.unacknowledged, state.nextTicket)
+      let handled = state.unacknowledged
+      state.unacknowledged = nil
+      return (handled, state.nextTicket, Task.isCancelled ? nil : state.removeFirst())
     }
     if let handled { acknowledge(handled) }
+    if let ready { return ready }
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let outcome = state.withLock { state -> (SessionEvent?, CheckedContinuation<SessionEvent?, Never>?)? in

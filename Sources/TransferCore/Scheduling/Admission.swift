@@ -226,10 +226,13 @@ package struct Admission: Hashable, Sendable {
     hold(lane, until: moment)
   }
 
-  /// Wakes what has slept long enough; the tasks among it are given back, to be put in line if they still wait.
+  /// Wakes what has slept long enough, ``Limits/dueInTick`` at most; the tasks among it are given back, to be put in
+  /// line if they still wait.
   package mutating func wake(at now: BootInstant) -> [TaskID] {
     var woken: [TaskID] = []
-    while let top = delayed.top, top.at <= now {
+    var left = Limits.dueInTick
+    while left > 0, let top = delayed.top, top.at <= now {
+      left -= 1
       _ = delayed.pop()
       switch top.sleeper {
       case .task(let id): woken.append(id)

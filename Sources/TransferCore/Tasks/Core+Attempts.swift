@@ -4,8 +4,9 @@ extension Core {
   /// Puts a waiting task in its lane's line.
   mutating func line(up id: TaskID, _ now: ClockReading) {
     guard var cell = tasks[id], cell.entry.state == .waiting else { return }
+    let wasQueued = cell.isQueued
     admission.enqueue(&cell, at: now.boot)
-    tasks[id] = cell
+    if cell.isQueued != wasQueued { tasks[id]?.isQueued = cell.isQueued }
     noteUnjudged(cell)
   }
 

@@ -344,7 +344,9 @@ extension Core {
   }
 
   mutating func fireTimers(_ now: ClockReading) {
-    while let timer = timers.top, timer.at <= now.boot {
+    var left = Limits.dueInTick
+    while left > 0, let timer = timers.top, timer.at <= now.boot {
+      left -= 1
       _ = timers.pop()
       switch timer.subject {
       case .deadline(let id):
