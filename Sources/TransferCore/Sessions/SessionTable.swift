@@ -41,8 +41,9 @@ package struct SessionCell: Hashable, Sendable {
   }
 
   package var record: SessionRecord {
-    _read { yield boxedRecord.value }
-    _modify { yield &boxedRecord.value }
+    // SAFETY: as of ``Boxed/value``.
+    unsafeAddress { unsafe boxedRecord.address }
+    unsafeMutableAddress { unsafe boxedRecord.ownAddress }
   }
 }
 

@@ -1,26 +1,48 @@
-/// A value in a place of its own: copying what holds it copies one reference, and a change copies the value only where
-/// somebody else holds it too. For values of many members that are handed on much more often than they are changed.
+/// A value in a place of its own: copies share it until one of them is changed. What holds it stays small, and is moved
+/// and copied cheaply.
+///
+/// It is read where it stands, by addressors: a `_read` coroutine copies a value of this size into its frame, and the
+/// compiler (6.3) reads members of it after the frame is gone.
 struct Boxed<Value: Hashable & Sendable>: Hashable, Sendable {
-  /// SAFETY: changed only while one ``Boxed`` alone has it, and by its `_modify`, which is as exclusive as that of any
-  /// struct.
-  private final class Place: @unchecked Sendable {
-    @exclusivity(unchecked) var value: Value
-    init(_ value: Value) { unsafe self.value = value }
+  private final class Place: ManagedBuffer<Void, Value> {
+    deinit { unsafe address.deinitialize(count: 1) }
+
+    static func holding(_ value: Value) -> Place {
+      // SAFETY: `create` makes an object of the class that it is called on.
+      let place = unsafe unsafeDowncast(create(minimumCapacity: 1) { _ in () }, to: Place.self)
+      unsafe place.address.initialize(to: value)
+      return place
+    }
+
+    /// Of the one element, which is initialized all the time but for the moment of its making.
+    var address: UnsafeMutablePointer<Value> { unsafe withUnsafeMutablePointerToElements { unsafe $0 } }
   }
 
-  private var place: Place
+  /// SAFETY: changed only while one ``Boxed`` alone has it, by an access that is as exclusive as that of any struct.
+  nonisolated(unsafe) private var place: Place
 
-  init(_ value: Value) { place = Place(value) }
+  init(_ value: Value) { unsafe place = .holding(value) }
 
-  var value: Value {
-    _read { yield unsafe place.value }
-    _modify {
-      if !isKnownUniquelyReferenced(&place) { place = unsafe Place(place.value) }
-      yield unsafe &place.value
+  /// Where the value stands.
+  var address: UnsafePointer<Value> { unsafe UnsafePointer(place.address) }
+
+  /// The same of a place that no other box shares.
+  var ownAddress: UnsafeMutablePointer<Value> {
+    mutating get {
+      if unsafe !isKnownUniquelyReferenced(&place) { unsafe place = .holding(place.address.pointee) }
+      return unsafe place.address
     }
   }
 
-  static func == (left: Self, right: Self) -> Bool { left.place === right.place || left.value == right.value }
+  var value: Value {
+    // SAFETY: who reads or changes the value keeps this box, and with it the place, for as long.
+    unsafeAddress { unsafe address }
+    unsafeMutableAddress { unsafe ownAddress }
+  }
+
+  static func == (left: Self, right: Self) -> Bool {
+    unsafe left.place === right.place || left.value == right.value
+  }
 
   func hash(into hasher: inout Hasher) { hasher.combine(value) }
 }

@@ -175,13 +175,15 @@ package struct TaskDetails: Hashable, Sendable {
   }
 
   package var plan: TaskPlan {
-    _read { yield boxedPlan.value }
-    _modify { yield &boxedPlan.value }
+    // SAFETY: as of ``Boxed/value``.
+    unsafeAddress { unsafe boxedPlan.address }
+    unsafeMutableAddress { unsafe boxedPlan.ownAddress }
   }
 
   package var progress: TaskProgress {
-    _read { yield boxedProgress.value }
-    _modify { yield &boxedProgress.value }
+    // SAFETY: as of ``Boxed/value``.
+    unsafeAddress { unsafe boxedProgress.address }
+    unsafeMutableAddress { unsafe boxedProgress.ownAddress }
   }
 
   /// Something that is to be forgotten when the task has ended.
