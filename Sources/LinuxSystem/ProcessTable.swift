@@ -1,4 +1,5 @@
 import Glibc
+import TransferCore
 
 /// What /proc tells of other processes (proc(5)).
 package enum ProcessTable {
@@ -14,6 +15,14 @@ package enum ProcessTable {
       if values[name] == nil { values[name] = String(decoding: entry[(equals + 1)...], as: UTF8.self) }
     }
     return values.isEmpty ? nil : values
+  }
+
+  /// Whether a process's standard output is that file.
+  package static func writes(_ processID: Int32, to path: String) -> Bool {
+    guard let file = try? Files.identity(path: path),
+      let output = try? Files.identity(path: "/proc/\(processID)/fd/1")
+    else { return false }
+    return file.device == output.device && file.inode == output.inode
   }
 
   /// All processes, in the order of their ids.

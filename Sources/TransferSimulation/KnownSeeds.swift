@@ -81,6 +81,9 @@ package enum KnownSeeds {
       seed: 120_000_571, events: 4000,
       reason: "A date that a task got after failures was taken for a retry, and did not follow the wall clock."),
     Seed(seed: 120_001_709, events: 4000, reason: staleReason),
+    Seed(
+      seed: 210_000_375, events: 4000,
+      reason: "A person opened an app while it was being started, the daemon died, and the next one started it again."),
   ]
 
   private static let staleReason =

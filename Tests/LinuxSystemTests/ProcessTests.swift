@@ -56,6 +56,23 @@ import TransferCore
     #expect(try text(folder.path + "/e") == "e\n")
   }
 
+  /// By its output a process can be told from others before it has an environment of its own.
+  @Test func aProcessIsKnownByItsOutput() throws {
+    let folder = try TemporaryDirectory()
+    let output = try Files.createPrivate(folder.path + "/o")
+    _ = try Files.createPrivate(folder.path + "/other")
+    let child = try ChildProcess.spawn(
+      path: "/bin/sleep", arguments: ["sleep", "60"], environment: [:], standardOutput: .descriptor(output.raw),
+      standardError: .null, newSession: false)
+    #expect(ProcessTable.environment(of: child) == nil)
+    #expect(ProcessTable.writes(child, to: folder.path + "/o"))
+    #expect(!ProcessTable.writes(child, to: folder.path + "/other"))
+    #expect(!ProcessTable.writes(child, to: folder.path + "/none"))
+    #expect(!ProcessTable.writes(getpid(), to: folder.path + "/o"))
+    kill(child, SIGKILL)
+    #expect(try ChildProcess.wait(child) == .signalled(number: SIGKILL))
+  }
+
   @Test func reportsWhatCannotBeStarted() throws {
     let folder = try TemporaryDirectory()
     let plain = try folder.file("plain", "text")

@@ -81,7 +81,7 @@ private struct LaunchBench {
   }
 
   /// The launched process connects and attaches.
-  mutating func attach(_ number: Int64, _ processID: Int32 = 200, peer: Int64 = 9) {
+  mutating func attach(_ number: Int64?, _ processID: Int32 = 200, peer: Int64 = 9) {
     let peer = PeerID(rawValue: peer)
     bench.handle(.app(.connected(app: "app", peer: peer, processID: processID, launch: number)))
     _ = bench.open(peer: peer)
@@ -405,6 +405,33 @@ private struct LaunchBench {
     world.pass(.seconds(10))
     #expect(world.orders().isEmpty)
     #expect(world.last?.processID == 200)
+  }
+
+  /// Seed 210000375: the person's process ended, another launch was decided, and the daemon died before it heard of the
+  /// first one's process.
+  @Test func aLaunchThatAPersonCameBeforeIsLookedForAfterARestart() {
+    var world = LaunchBench()
+    let ids = world.download()
+    world.leave()
+    world.finish(ids[0])
+    #expect(world.orders().map(\.number) == [1])
+    // It comes to the front while that launch is under way, and ends without taking anything.
+    world.attach(nil, 300)
+    #expect(world.cell?.current == nil)
+    #expect(world.last?.outcome == .superseded)
+    world.leave(PeerID(rawValue: 9))
+    #expect(world.orders().map(\.number) == [2])
+    world = restarted(world)
+    let finds = world.bench.take()
+    #expect(finds.contains(.app(.find(app: "app", launch: 2, processID: nil))))
+    #expect(finds.contains(.app(.find(app: "app", launch: 1, processID: nil))))
+    // The process of the first is there, and is told of what waits in place of a second one.
+    world.bench.handle(.app(.found(app: "app", launch: 1, processID: 200)))
+    for _ in 0..<2 {
+      world.bench.handle(.app(.found(app: "app", launch: 2, processID: nil)))
+      world.pass(.seconds(5))
+    }
+    #expect(world.orders().isEmpty)
   }
 
   @Test func aProcessThatOutlivedTheDaemonIsFoundAgain() {

@@ -326,11 +326,7 @@ extension Core {
           }
         }
       }
-      // A process that has done its work, or was woken or told to end, may run on, and a second one must not join it.
-      if let old = launches.last(where: { !$0.isWake && $0.startedAt != nil && $0.endedAt == nil }) {
-        effects.append(.app(.find(app: id, launch: old.number, processID: old.processID)))
-      }
-      return
+      return findOthers(id, launches)
     }
     let session = sessions[SessionKey(app: id, identifier: launch.session)]
     apps.update(id) { cell in
@@ -339,6 +335,15 @@ extension Core {
         parts: session.map { [ActiveLaunch.Part(session: $0)] } ?? [])
     }
     effects.append(.app(.find(app: id, launch: launch.number, processID: launch.processID)))
+    findOthers(id, launches.dropLast())
+  }
+
+  /// A process that has done its work, or was woken or told to end, may run on, and a second one must not join it. Nor
+  /// one whose launch was superseded as it was being started: the earlier daemon may have died before it knew.
+  private mutating func findOthers(_ id: String, _ launches: some Sequence<LaunchRecord>) {
+    for old in launches where !old.isWake && old.endedAt == nil {
+      effects.append(.app(.find(app: id, launch: old.number, processID: old.processID)))
+    }
   }
 
   mutating func found(_ id: String, _ launch: Int64, _ processID: Int32?, _ now: ClockReading) {
@@ -386,7 +391,9 @@ extension Core {
       // Nothing says what was looked for; its deadline must not stay due.
       return apps.update(id) { $0.current = nil }
     }
-    if launch.startedAt == nil, let reason = current.parts.compactMap({ reasonToLaunch($0.session) }).first {
+    if launch.startedAt == nil, cell.processes.isEmpty,
+      let reason = current.parts.compactMap({ reasonToLaunch($0.session) }).first
+    {
       // The daemon ended between the decision and the deed: it is the same launch still, if for another reason by now.
       apps.update(id) { cell in
         cell.current?.phase = .starting
@@ -395,13 +402,16 @@ extension Core {
       }
       return order(id, launch.number, command, launch.session, reason)
     }
+    let isThere = !cell.processes.isEmpty
     apps.update(id) { cell in
       cell.current = nil
       cell.updateLaunch(launch.number) {
         $0.outcome = .lost
         $0.endedAt = now.wall
         $0.detail =
-          launch.startedAt == nil ? "Nothing waited for it any more." : "It ended while no daemon ran."
+          launch.startedAt != nil
+          ? "It ended while no daemon ran."
+          : isThere ? "A process of the app was there." : "Nothing waited for it any more."
       }
     }
   }

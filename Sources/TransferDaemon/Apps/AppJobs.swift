@@ -108,13 +108,14 @@ enum AppJobs {
   }
 
   /// The process of a launch that an earlier daemon began: the one that it noted, if that is still the same, else the
-  /// first whose environment says so.
-  static func find(app: String, launch: Int64, processID: Int32?) -> Spawned? {
+  /// first whose environment says so. Before and in the midst of execve(2) it has no environment of its own; then its
+  /// output, which goes to the launch's file by that time, says it.
+  static func find(app: String, launch: Int64, processID: Int32?, outputPath: String) -> Spawned? {
     func matches(_ candidate: Int32) -> Spawned? {
       // The descriptor first: what it stands for is what is looked at then.
-      guard let watch = try? ChildProcess.watch(candidate), Self.launch(of: candidate, app: app) == launch else {
-        return nil
-      }
+      guard let watch = try? ChildProcess.watch(candidate) else { return nil }
+      let known = Self.launch(of: candidate, app: app)
+      guard known == launch || known == nil && ProcessTable.writes(candidate, to: outputPath) else { return nil }
       return Spawned(processID: candidate, watch: watch.take())
     }
     if let processID { return matches(processID) }

@@ -34,8 +34,9 @@ extension Daemon {
       say(
         .appWake(AppWakeNotice(app: app, session: session, launch: launch, reason: reason.rawValue)), to: peer)
     case .find(let app, let launch, let processID):
+      let output = outputPath(app, launch)
       let isTaken = onWorker("/proc/self") { [mailbox] in
-        let found = AppJobs.find(app: app, launch: launch, processID: processID)
+        let found = AppJobs.find(app: app, launch: launch, processID: processID, outputPath: output)
         mailbox.post(.app(.found(app: app, launch: launch, found)))
       }
       if !isTaken { mailbox.post(.app(.found(app: app, launch: launch, nil))) }
