@@ -60,3 +60,11 @@ package struct BodyFraming: Hashable {
       BodyFraming(expected: expected, delimiter: delimiter, isVerifiable: expected != nil || isChunked))
   }
 }
+
+extension ResponseHead {
+  /// The server closes the connection after this response in any case (RFC 9112 section 9.3).
+  var endsConnection: Bool {
+    httpVersion == "1.0"
+      || headers.values("Connection").contains { $0.asciiLowercased.contains("close") }
+  }
+}

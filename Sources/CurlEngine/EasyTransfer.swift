@@ -594,11 +594,3 @@ final class EasyTransfer {
       discardedWhole: discardedWhole)
   }
 }
-
-extension ResponseHead {
-  /// The server closes the connection after this response in any case (RFC 9112 section 9.3).
-  fileprivate var endsConnection: Bool {
-    httpVersion == "1.0"
-      || headers.values("Connection").contains { $0.asciiLowercased.contains("close") }
-  }
-}

@@ -240,8 +240,8 @@ extension EngineTests {
       #expect(outcome.failure?.code == .lengthMismatch)
     }
 
-    /// Challenged on one connection, a transfer can be answered on another one that is idle, within one call of libcurl,
-    /// which does not tell of it before: the first one is not its any more.
+    /// Challenged on one connection, a transfer can be answered on another one that is idle, within one call of
+    /// libcurl, which does not tell of it before: the first one is not its any more.
     @Test func anAnswerOnAnotherConnectionIsSplicedFromThere() throws {
       let length = 8 << 20
       let right = Array(Self.bytes[..<length])
@@ -262,7 +262,7 @@ extension EngineTests {
           gate.open("second asked")
           gate.pass("answer is there")
           peer.send("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n")
-          usleep(300_000)
+          usleep(300_000)  // sleep: libcurl has changed the connection by then
           peer.send(pattern(length, seed: 2))
         }
         peer.waitForEnd()
@@ -472,6 +472,6 @@ private final class Gate: Sendable {
   func isOpen(_ step: String) -> Bool { opened.withLock { $0.contains(step) } }
   /// Waits, at most some seconds.
   func pass(_ step: String) {
-    for _ in 0..<2000 where !isOpen(step) { usleep(5000) }
+    for _ in 0..<2000 where !isOpen(step) { usleep(5000) }  // sleep: looks again
   }
 }

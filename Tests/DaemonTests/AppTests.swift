@@ -253,7 +253,7 @@ import WireProtocol
     stage.client = try stage.home.connect()
     let shown = try stage.wait("the app collects") { !["running", nil].contains($0.launches.last?.outcome) }
     #expect(shown.launches.count == 1, "\(shown.launches)")
-    #expect(stage.entries().count { $0.event == "started" } == 1)
+    #expect(stage.entries().count { $0.event == "started" } == 1, "\(stage.entries())")
     #expect(stage.entries().count { $0.event == "delivery" && $0.kind == "completion" } == 3)
     try stage.staysQuiet(launches: 1)
   }

@@ -44,22 +44,31 @@ if behaviour == "hang":
     while True:
         time.sleep(60)  # sleep: it hangs on purpose
 
-for attempt in range(200):
-    # A daemon that has just died comes back.
-    try:
-        link = socket.socket(socket.AF_UNIX)
-        link.connect(os.path.join(os.environ["FERRY_HOME"], "ferryd.sock"))
-        break
-    except OSError:
-        time.sleep(0.05)
-lines = link.makefile("rb")
 last = 0
 
 
-def call(method, **params):
+def request(method, params):
     global last
     last += 1
-    link.sendall(json.dumps({"jsonrpc": "2.0", "id": last, "method": method, "params": params}).encode() + b"\n")
+    return json.dumps({"jsonrpc": "2.0", "id": last, "method": method, "params": params}).encode() + b"\n"
+
+
+for attempt in range(200):
+    # A daemon that has just died comes back. One that is dying takes a connection, and answers nothing.
+    try:
+        link = socket.socket(socket.AF_UNIX)
+        link.connect(os.path.join(os.environ["FERRY_HOME"], "ferryd.sock"))
+        lines = link.makefile("rb")
+        link.sendall(request("hello", dict(version=1, client="background_app/1")))
+        if lines.readline():
+            break
+    except OSError:
+        pass
+    time.sleep(0.05)
+
+
+def call(method, **params):
+    link.sendall(request(method, params))
     while True:
         message = json.loads(lines.readline())
         if message.get("id") == last:
@@ -71,7 +80,6 @@ def call(method, **params):
 
 
 waiting = []
-call("hello", version=1, client="background_app/1")
 if behaviour != "quiet":
     call("app.attach", app=app, state="background", launch=launch)
 session = call("session.open", app=app, identifier=name, attach=True, collectsResults=True, network={},
