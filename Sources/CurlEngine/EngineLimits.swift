@@ -41,8 +41,8 @@ enum EngineLimits {
     guard let roundTrip else { return splicedCeilingBytes }
     return max(splicedFloorBytes, min(Int64(roundTrip) * 10_000, splicedCeilingBytes))
   }
-  /// With fewer the change itself costs more than it saves.
-  static let splicedFloorBytes: Int64 = 512 * 1024
+  /// With fewer the change costs what it saves: at 1 MiB nothing is gained.
+  static let splicedFloorBytes: Int64 = 4 * 1024 * 1024
   /// Half a second at that speed: with more to come it is done on the longest ways, too.
   static let splicedCeilingBytes: Int64 = 64 * 1024 * 1024
   /// A part file is synced when so many bytes are new and the last sync is so long ago …
