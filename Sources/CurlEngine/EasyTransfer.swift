@@ -262,7 +262,7 @@ final class EasyTransfer {
   /// What follows the head on the socket is the body and nothing else, and goes to a file.
   private func isSpliceable(_ head: ResponseHead) -> Bool {
     isPlain && head.httpVersion.hasPrefix("1.") && framing.delimiter == .length && upload == nil
-      && sink?.takesSplices == true
+      && framing.expected ?? 0 >= EngineLimits.splicedFloorBytes && sink?.takesSplices == true
   }
 
   /// Makes libcurl stop reading for the rest of a long body. Called in its callback, as curl_easy_pause(3) allows: it

@@ -1,5 +1,4 @@
 import Glibc
-import TransferCore
 
 /// What /proc tells of other processes (proc(5)).
 package enum ProcessTable {
@@ -22,7 +21,7 @@ package enum ProcessTable {
     guard let file = try? Files.identity(path: path),
       let output = try? Files.identity(path: "/proc/\(processID)/fd/1")
     else { return false }
-    return file.device == output.device && file.inode == output.inode
+    return file.isSameFile(as: output)
   }
 
   /// All processes, in the order of their ids.

@@ -21,14 +21,20 @@ import Testing
     return consumer
   }
 
-  @Test func whatWasAddedTogetherIsHandedOutInItsOrder() async {
+  /// A queue of which two events that were added together were handed out in their order, the first by `handOut`.
+  private static func handsOutTwo(by handOut: (EventQueue) -> Void) async -> EventQueue {
     let queue = EventQueue { _ in }
-    let first = await Self.waiting(on: queue)
-    queue.add(Self.unavailable)
+    let first = await waiting(on: queue)
+    queue.add(unavailable)
     queue.addAllFinished(1)
-    queue.wake()
-    #expect(Self.isUnavailable(await first.value))
-    #expect(Self.isAllFinished(await queue.next(isolation: nil)))
+    handOut(queue)
+    #expect(isUnavailable(await first.value))
+    #expect(isAllFinished(await queue.next(isolation: nil)))
+    return queue
+  }
+
+  @Test func whatWasAddedTogetherIsHandedOutInItsOrder() async {
+    let queue = await Self.handsOutTwo { $0.wake() }
     let second = await Self.waiting(on: queue)
     queue.wake()
     queue.push(Self.unavailable)
@@ -36,13 +42,7 @@ import Testing
   }
 
   @Test func whatWasAddedIsHandedOutBeforeTheEnd() async {
-    let queue = EventQueue { _ in }
-    let first = await Self.waiting(on: queue)
-    queue.add(Self.unavailable)
-    queue.addAllFinished(1)
-    queue.finish()
-    #expect(Self.isUnavailable(await first.value))
-    #expect(Self.isAllFinished(await queue.next(isolation: nil)))
+    let queue = await Self.handsOutTwo { $0.finish() }
     #expect(await queue.next(isolation: nil) == nil)
   }
 
